@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,20 +51,27 @@ def remembered() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return a folder of runs ``base/N`` and ``FACTOR/N`` of one trace, and the family planted in."""
-    name, family = TRACES[request.param]
-    whole = request.getfixturevalue("samples" if request.param == "sample" else "data") / name
-    folder = tmp_path_factory.mktemp(request.param)
-    trace = ingest([whole], out=folder / "trace.tracetool").path
-    families = families_of(trace)
-    assert family in families.values()
-    for place, factor in (("base", 1.0), *((f"{f:g}", f) for f in TRIED[request.param])):
-        (folder / place).mkdir()
-        for number in range(REPEATS):
-            seed = 100 * number + round(100 * factor) + (place == "base")
-            write_planted(trace, folder / place / f"{number}.tracetool", families, family, factor, seed)
-    return folder, family
+def planted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Path, str]]:
+    """Return a function: a trace to the folder of its runs ``base/N``, ``FACTOR/N``, and the family."""
+
+    @cache
+    def write(of: str) -> tuple[Path, str]:
+        name, family = TRACES[of]
+        whole = request.getfixturevalue("samples" if of == "sample" else "data") / name
+        folder = tmp_path_factory.mktemp(of)
+        trace = ingest([whole], out=folder / "trace.tracetool").path
+        families = families_of(trace)
+        assert family in families.values()
+        for place, factor in (("base", 1.0), *((f"{f:g}", f) for f in TRIED[of])):
+            (folder / place).mkdir()
+            for number in range(REPEATS):
+                seed = 100 * number + round(100 * factor) + (place == "base")
+                write_planted(trace, folder / place / f"{number}.tracetool", families, family, factor, seed)
+        return folder, family
+
+    return write
 
 
 def judged(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, object]]:
@@ -74,23 +82,23 @@ def judged(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[in
 
 @pytest.mark.parametrize("repeats", [1, REPEATS])
 @pytest.mark.parametrize(
-    ("planted", "factor"),
+    ("trace", "factor"),
     [
         pytest.param(name, factor, marks=() if name == "sample" else pytest.mark.data)
         for name in TRACES
         for factor in TRIED[name]
     ],
-    indirect=["planted"],
 )
 def test_the_verdict_is_where_the_interval_lies(
-    planted: tuple[Path, str],
+    planted: Callable[[str], tuple[Path, str]],
+    trace: str,
     factor: float,
     repeats: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder, family = planted
+    folder, family = planted(trace)
     base, head = (
         [str(r) for r in sorted((folder / place).iterdir())[:repeats]] for place in ("base", f"{factor:g}")
     )

@@ -18,7 +18,7 @@ JOB = str(FAKES / "job.py")
 def test_a_trace_and_its_power_log_share_the_boot_clock(amd_machine: Machine) -> None:
     done = amd_machine.tool(
         "record", "--idle", "0.2", "--cool-down", "0.2", "--interval", "2", "-o", "run.tracetool",
-        "--", "python3", JOB, "4", "0.05",
+        "--", "python3", JOB, "3", "0.2",  # kernels long enough for a busy machine's readings
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     run = amd_machine.folder / "run.tracetool"

@@ -46,7 +46,8 @@ def test_the_log_meets_the_trace_within_a_millisecond(machine: Machine) -> None:
     The kernels' times come from the program itself, through the profiler's own session time; between two
     kernels the fake shows idle power and inside one busy power. So both ends of the join are checked.
     """
-    done = machine.tool("record", *QUICK, "--interval", "2", *_job("4", "0.05"), FAKE_NVML_UPDATE_US="1000")
+    job = _job("3", "0.2")  # kernels long enough for a busy machine's readings
+    done = machine.tool("record", *QUICK, "--interval", "2", *job, FAKE_NVML_UPDATE_US="1000")
     assert done.returncode == 0, done.stderr
     run = machine.folder / "run.tracetool"
     offset = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
