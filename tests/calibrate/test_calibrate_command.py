@@ -171,3 +171,23 @@ def test_powers_a_slow_sensor_smeared_are_left_out_and_listed(tmp_path: Path) ->
     assert found.rejected.height == 1
     assert found.rejected["power_w"].to_list() == [131.0]
     assert "cannot have drawn" in found.rejected["reason"][0]
+
+
+def test_times_left_aside_are_named_with_the_option_that_fits_them(tmp_path: Path) -> None:
+    path, idle = tmp_path / "operators.csv", idle_table(tmp_path / "idle.csv")
+    sizes = [4096, 5120, 6144, 7168, 8192]
+    pl.DataFrame(
+        {
+            "op": ["gemm"] * 5,
+            "dtype": ["bf16"] * 5,
+            "m": sizes,
+            "n": sizes,
+            "k": sizes,
+            "duration_us": [2e3 * (m / 4096) ** 3 for m in sizes],
+            "power_w": [120.0, 122.0, 121.0, 119.0, 120.0],
+            "clock_mhz": [1200.0] * 5,
+        }
+    ).write_csv(path)
+    assert any("--part both" in note for note in calibrate([path], "a10").notes)
+    for quiet in (calibrate([path], "a10", part="power"), calibrate([idle], "a10")):
+        assert not any("--part both" in note for note in quiet.notes)

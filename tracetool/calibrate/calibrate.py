@@ -94,7 +94,7 @@ def calibrate(
         raise BadInput(
             "calibrate needs at least one run or table", "give an idle curve, a sweep, a run or kernels"
         )
-    part = part or ("power" if any(tells_power(path) for path in sources) else "time")
+    asked, part = part, part or ("power" if any(tells_power(path) for path in sources) else "time")
     read: list[Measured] = []
     timed: list[Timed] = []
     for number, path in enumerate(sources):
@@ -108,11 +108,22 @@ def calibrate(
             timed.append(times)
     reporter.step("fitting", len(sources) / (len(sources) + 2))
     power = _fitted(gpu_spec, read) if read else None
-    return (
-        power
-        if power is not None and part == "power"
-        else _with_times(gpu_spec, fit_times(timed, gpu_spec), power)
-    )
+    if power is None or part != "power":
+        return _with_times(gpu_spec, fit_times(timed, gpu_spec), power)
+    if asked is None and any(_tells_times(path, gpu_spec) for path in sources):
+        note = "times of these operators were left aside: --part both fits their time laws too"
+        return replace(power, notes=(*power.notes, note))
+    return power
+
+
+def _tells_times(path: str | os.PathLike[str], gpu: Gpu) -> bool:
+    """Return whether a table has times that a law could be fitted to."""
+    if is_run_path(path):
+        return False
+    try:
+        return read_timed(path, gpu) is not None
+    except BadInput:
+        return False
 
 
 def _with_times(gpu_spec: Gpu, fit: TimeFit, power: CalibrationResult | None) -> CalibrationResult:
