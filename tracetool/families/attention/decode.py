@@ -10,6 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
+from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US
 from tracetool.families.attention.prefill import launches_us
 from tracetool.families.attention.problem import (
     Scores,
@@ -216,7 +217,23 @@ _HABITS = (
     {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
 )  # fmt: skip
 
+#: SGLang converts new keys and values, and quantizes the query, before it calls TensorRT-LLM's kernels with a
+#: cache of 8 bits (sgl-project/sglang, layers/attention/trtllm_mha_backend.py, ``forward_decode``). The loop
+#: over vLLM's quantizes the query before it starts (ai-dynamo/aiconfigurator,
+#: collector/vllm/collect_attn.py), TensorRT-LLM in the kernel that rotates it.
+_HOST: dict[str, dict[str, tuple[float, float]]] = {
+    "vllm": {},
+    "sglang": {},
+    "sglang/trtllm": {"launch_kv8_us": (1.0, CAST_US + LAUNCH_US)},
+    "trtllm": {},
+}
+
 DECODE = Law(
-    "decode", _parts, read_coefficients(__package__, "decode")["decode"], habits=_HABITS, by_row=True
+    "decode",
+    _parts,
+    read_coefficients(__package__, "decode")["decode"],
+    habits=_HABITS,
+    library_host=_HOST,
+    by_row=True,
 )
 LAWS = (DECODE,)

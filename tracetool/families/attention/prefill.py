@@ -249,14 +249,38 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-#: A kernel of TensorRT-LLM rotates the queries too, a pass over them and a launch more (NVIDIA/TensorRT-LLM,
-#: cpp/tensorrt_llm/common/attentionOp.cpp, ``invokeQKVPreprocessing``); layers of vLLM and SGLang take them
-#: rotated and write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that
-#: of PyTorch has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
+#: From the place of a token to its keys and values in the cache: two waits for memory. [clk] A prior.
+WRITE_CLK = 1200.0
+#: A read and a write of each new key and value, in reads at the memory's peak: 0.85 of it is reached. [1]
+WRITE_PASSES = 2.0 / 0.85
+#: Tokens an SM writes at once: vLLM's kernel takes a block of 512 threads for each, SGLang's a warp. [1] By
+#: definition of vllm-project/vllm, csrc/cache_kernels.cu (``reshape_and_cache_flash``), and
+#: sgl-project/sglang, python/sglang/jit_kernel (``store_cache``); an SM holds 2048 threads.
+VLLM_TOKENS, SGLANG_TOKENS = 4.0, 64.0
+
+
+def _written(at_once: float) -> dict[str, tuple[float, float]]:
+    """Return what a kernel costs that copies new keys and values to the cache, some tokens an SM at once."""
+    return {"cache_passes": (0.0, WRITE_PASSES), "token_clk": (0.0, WRITE_CLK / at_once)}
+
+
+#: FlashAttention 2 meets keys in pages by its split kernel, 64 queries a tile, and packs the heads of a group
+#: for one query alone (Dao-AILab/flash-attention, csrc/flash_attn/src/flash_fwd_launch_template.h). What
+#: SGLang builds for Ampere is FlashAttention 3, which packs them and takes 128 (hopper/tile_size.h).
+_PAGED = {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 1.0)}
+_PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
+#: A kernel of TensorRT-LLM rotates the queries too, a pass over them, another lays out the sequences, and
+#: none packs heads (NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/attentionOp.cpp,
+#: ``invokeBuildDecoderInfo``, ``invokeQKVPreprocessing``); layers of vLLM and SGLang take queries rotated and
+#: write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that of PyTorch
+#: has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
 _HOST: dict[str, dict[str, tuple[float, float]]] = {
-    "vllm": {},
-    "sglang": {},
-    "trtllm": {"pass_factor": (1.0, 1.0), "launch_us": (1.0, ALONE_US)},
+    "vllm": _written(VLLM_TOKENS),
+    "vllm/fa2": _PAGED,
+    "vllm/flash_attn/ampere-ga100": _PAGED,
+    "sglang": _written(SGLANG_TOKENS),
+    "sglang/flash_attention/ampere-ga100": _PACKED,
+    "trtllm": {"pass_factor": (1.0, 1.0), "launch_us": (1.0, 2.0 * ALONE_US), "pack_heads": (0.0, 0.0)},
     "torch": {
         "pass_factor": (0.0, ALONE_PASSES),
         "cache_passes": (0.0, ALONE_PASSES),
