@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+from tracetool.replay.diagnosis import causes
 from tracetool.report.console import show_table
-from tracetool.report.terminal.predicted import _unit
+from tracetool.report.terminal.predicted import _REASONS, _unit
 
 WIDTH = 100
 
@@ -44,3 +45,9 @@ def test_totals_are_printed_in_a_unit_that_keeps_them_short(values: list[float],
     found, factor = _unit(values, ("µs", "ms", "s"))
     assert found == unit
     assert all(v * factor < 1e5 for v in values)
+
+
+def test_a_cause_of_idle_time_shares_no_name_with_another_cause_of_energy() -> None:
+    """A tail is SMs that wait for the last blocks of a kernel; a GPU that waits for others is none."""
+    assert causes.TAIL not in _REASONS.values()
+    assert {causes.HOST, causes.SYNC, causes.DEPENDENCY} <= set(_REASONS.values())

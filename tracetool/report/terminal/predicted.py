@@ -31,7 +31,7 @@ _REASONS = {
     "sync": "synchronization",
     "communication": "communication",
     "dependency": "dependency",
-    "tail": "tail",
+    "tail": "other GPUs",
     "unknown": "unexplained",
 }
 
