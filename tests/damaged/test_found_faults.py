@@ -14,6 +14,7 @@ from tests.record.test_power_log import write as write_recorded_log
 from tests.sources.logs import LOGS
 from tests.sources.makers import (
     kernel_parquet,
+    kernel_table,
     kineto_document,
     kineto_events,
     nsys_folder,
@@ -90,6 +91,14 @@ def test_a_gpu_of_more_multiprocessors_than_can_be_is_said(tmp_path: Path, value
     (tmp_path / "t.json").write_text(json.dumps(document))
     run = Run.open(ingest([tmp_path / "t.json"], out=tmp_path / "run2"))
     assert run.devices["sm_count"].to_list() == [None]
+
+
+@pytest.mark.parametrize("before", [b"\n", b"\r\n", b"  \n\n", b"\xef\xbb\xbf\n"])
+def test_a_kernel_table_that_begins_with_an_empty_line_is_refused(tmp_path: Path, before: bytes) -> None:
+    path = kernel_table(tmp_path)
+    path.write_bytes(before + path.read_bytes())
+    with pytest.raises(BadInput, match="begins with an empty line"):
+        ingest([path], out=tmp_path / "run")
 
 
 def test_a_gpu_of_more_units_than_an_integer_holds_is_said(tmp_path: Path) -> None:

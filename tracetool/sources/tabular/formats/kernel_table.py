@@ -87,7 +87,10 @@ def _table(path: Path, options: ReadOptions) -> tuple[pl.DataFrame, list[str]]:
             raise BadInput.in_file(path, "is a broken Parquet file", "copy it again") from error
         return frame.rename({n: n.lower() for n in read}).with_row_index("line", offset=1), names
     check_memory(path, _CSV_RATIO * content_bytes(path), "its rows")
-    names = header_names(head.decode("utf-8", "replace").split("\n", 1)[0])
+    header = head.decode("utf-8", "replace").split("\n", 1)[0]
+    if not header.strip("\ufeff\r\t "):
+        raise BadInput.in_file(path, "begins with an empty line", "remove it: the first names the columns")
+    names = header_names(header)
     low = list(dict.fromkeys(n.lower() for n in names))
     return read_csv(path, {n: ([n], _S) for n in low}, options.max_ratio), names
 
@@ -128,7 +131,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
         end = start + length
     if end is None:
         raise BadInput.in_file(path, "has neither durations nor ends", "add a column duration_us")
-    name = next(n for n in _NAMES if n in frame.columns)
+    name = next((n for n in _NAMES if n in frame.columns), None)
+    if name is None:
+        raise BadInput.in_file(path, "names no kernels", f"add a column {_NAMES[0]}")
     whole = [
         pl.col(header).cast(_I, strict=False).alias(column)
         for column, spellings in _WHOLE.items()
