@@ -6,6 +6,7 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -19,7 +20,7 @@ from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.thresholds import parse_thresholds
 from tracetool.core.errors import BadInput
-from tracetool.report.changes import changes_view, headline
+from tracetool.report.changes import changes_view, headline, why
 from tracetool.report.console import annotation_lines, show_view
 from tracetool.report.save import save_view
 
@@ -61,6 +62,13 @@ def test_a_run_of_higher_power_is_a_regression_and_the_first_line_says_so(tmp_pa
     assert first.endswith("per step: regressed, limit 2 %")
     assert "higher power" in made
     assert "smallest change this comparison could find" in made
+
+
+def test_rounding_is_no_cause() -> None:
+    found = compare(1.0)
+    rounded = replace(found, factors=dict.fromkeys(found.factors, 1e-14))
+    assert why(rounded) == "Why: nothing changed"
+    assert why(compare(1.1)).startswith("Why (sums to +")
 
 
 def test_no_row_is_judged_between_two_gpus() -> None:

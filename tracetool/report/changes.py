@@ -45,7 +45,6 @@ def changes_view(diff: RunDiff, place: str = "") -> View:
 
     ``place`` is the file that states the limits, for outputs that point at one.
     """
-    energy = diff.metrics[0]
     blocks: list[Block] = [
         Line(headline(diff), "headline", _SYMBOLS[diff.verdict]),
         Line(_setting(diff), "note"),
@@ -54,7 +53,7 @@ def changes_view(diff: RunDiff, place: str = "") -> View:
         Grid(_metrics(diff), ""),
         *(Line(text, "note") for text in _together(diff)),
         *(Line(text) for text in _modeled(diff)),
-        Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(diff)}"),
+        Line(why(diff)),
         Grid(_groups(diff, "family"), "By family", headers=_HEADERS | {"name": "family"}),
     ]
     if diff.level("group").height:
@@ -123,12 +122,28 @@ def _joules(value: float) -> str:
     return ("+" if value > 0 else "") + number(value, 3) + " J"
 
 
+def why(diff: RunDiff) -> str:
+    """Return the sentence that names the causes and their sum."""
+    named, energy = causes(diff), diff.metrics[0]
+    return (
+        f"Why: {named}"
+        if named == _NOTHING
+        else f"Why (sums to {_joules(energy.head - energy.base)}): {named}"
+    )
+
+
+#: Share of the energy below which a change is rounding.
+_ROUNDING: Final = 1e-9
+_NOTHING: Final = "nothing changed"
+
+
 def causes(diff: RunDiff) -> str:
     """Return the causes in one line, largest first, those of no weight left out."""
     whole = max((abs(v) for v in diff.factors.values()), default=0.0)
-    shown = [(k, v) for k, v in diff.factors.items() if whole and abs(v) >= 0.001 * whole]
+    sure = _ROUNDING * max(abs(diff.metrics[0].base), abs(diff.metrics[0].head))
+    shown = [(k, v) for k, v in diff.factors.items() if whole > sure and abs(v) >= 0.001 * whole]
     shown.sort(key=lambda kv: -abs(kv[1]))
-    return " · ".join(f"{k} {_joules(v)}" for k, v in shown) or "nothing changed"
+    return " · ".join(f"{k} {_joules(v)}" for k, v in shown) or _NOTHING
 
 
 def _metrics(diff: RunDiff) -> pl.DataFrame:

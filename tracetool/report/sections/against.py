@@ -9,7 +9,8 @@ import polars as pl
 
 from tracetool.compare.outcome import RunDiff
 from tracetool.core.figures import number
-from tracetool.report.changes import causes, headline
+from tracetool.report.changes import headline
+from tracetool.report.changes import why as why_of
 from tracetool.report.pictures.charts import INK, MEASURED, MODEL, SOFT, Chart, blank, chart_html, hover
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, line_html, table_html
@@ -27,7 +28,7 @@ def against(page: RunPage) -> Section | None:
         waterfall(energy.base, diff.factors, energy.head, unit=f"J per {diff.unit}"), "causes"
     )
     warnings = "".join(line_html(w, "warning") for w in (*diff.warnings, *_incomparable(diff)))
-    why = line_html(f"Why (sums to {number(energy.head - energy.base, 3)} J): {causes(diff)}", "plain")
+    why = line_html(why_of(diff), "plain")
     families = _rows(diff.level("family"), "family")
     kernels = _rows(diff.level("kernel").filter(pl.col("energy_change_j") != 0).head(_MOST), "kernel")
     return Section(
