@@ -94,6 +94,8 @@ def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container
     frame = pl.read_parquet(path).filter(pl.col("measured_us") > 0)
     if "_".join(path.stem.split("_")[:2]) in WITHOUT_WRITE and "kv_dtype" in frame.columns:
         frame = frame.with_columns(pl.lit(value=False).alias("cache_write"))
+    if path.stem in SHARED_VALUES:
+        frame = frame.with_columns(pl.lit(value=True).alias("values_shared"))
     gpu, found = load_gpu(frame["gpu"][0]), []
     if "stack" not in frame.columns:
         frame = frame.with_columns(pl.lit(stack).alias("stack"), pl.lit("").alias("implementation"))
@@ -123,6 +125,9 @@ OTHER_VERSIONS = {
 #: own (vllm-project/vllm, ``forward_includes_kv_cache_update``), loops before version 0.24 left the write out
 #: (ai-dynamo/aiconfigurator, ``collector/vllm/collect_attn.py``, before and since its commit d5bad971).
 WITHOUT_WRITE = {"h200-sxm_vllm"}
+#: Tables whose loops lay out a cache of keys alone, ``CacheType.SELFKONLY``, where values lie in the memory
+#: of keys (ai-dynamo/aiconfigurator, ``collector/trtllm/collect_attn.py`` before its commit dec5f4cd2).
+SHARED_VALUES = {"b200-sxm_trtllm_generation_attention"}
 #: Operators as those tables' names end.
 _ENDS = {"context_attention": "prefill", "generation_attention": "decode", "gemm": "gemm", "moe": "moe"}
 

@@ -48,6 +48,23 @@ def test_a_loop_that_does_not_write_the_cache_runs_a_kernel_less() -> None:
     assert less[0] == pytest.approx((2e-6 + 1900.0 / 1980e6) * 1980.0 / GPU.clock_boost_mhz)
 
 
+def test_what_a_loop_adds_is_the_host_s_and_not_the_clock_s() -> None:
+    more = _step({"loop_us": 1.5}).fixed_s - _step({}).fixed_s
+    assert more[0] == pytest.approx(1.5e-6)
+
+
+def test_values_in_the_memory_of_keys_are_read_from_memory_once() -> None:
+    plain = {"dram_efficiency": 1.0, "repeat_hit": 0.0, "l2_hit": 0.0, "fill_us": 0.0}
+    apart, shared = (_step(plain, batch=256.0, values_shared=told) for told in (False, True))
+    assert shared.memory_s[0] == pytest.approx(0.5 * apart.memory_s[0])
+    # what an SM draws from L2 stays
+    assert shared.core_cycles[0] == apart.core_cycles[0]
+    # and what is shared fits into L2 as half of it does
+    hits = {**plain, "l2_hit": 0.5}
+    half, whole = _step(hits, batch=8.0), _step(hits, batch=16.0, values_shared=True)
+    assert whole.memory_s[0] == pytest.approx(half.memory_s[0])
+
+
 def test_one_l2_keeps_what_fits_and_partitions_a_share() -> None:
     """A loop over 0.67 of an L40S's L2 finds it there, over 1.33 nothing; an H100 hits as habits say."""
     bytes_each = 2.0 * 4 * 4096 * 128 * 2

@@ -11,10 +11,11 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US
-from tracetool.families.attention.prefill import launches_us
+from tracetool.families.attention.prefill import LONGER, SHORT, launches_us
 from tracetool.families.attention.problem import (
     Scores,
     attention_scores,
+    cache_share,
     is_odd,
     least_cycles,
     scores_work,
@@ -178,13 +179,13 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     serial = serial + c["combine_factor"] * partial / gpu.l2_bytes_per_clock
 
     read = np.minimum(seen + np.where(windowed, key_tile / 2.0, 0.0), s.kv_len)
-    cache = s.batch * s.kv_heads * read * (s.head_dim + s.value_dim) * s.kv_size
+    cache = s.batch * s.kv_heads * read * (s.head_dim + s.value_dim) * s.kv_size * cache_share(rows)
     hits, fits = _l2_hits(cache, gpu, c)
     # pages that the sequences of a measuring loop share; those of a server have their own
     from_memory = cache * (1.0 - hits) * (1.0 - np.where(alone, 0.0, c["repeat_hit"]))
     filling = (1.0 - fits) * c["fill_us"] * 1e-6
     passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
-    launch = launches_us(_launches(s, vector, own8, c), rows, gpu)
+    launch = launches_us(_launches(s, vector, own8, c), rows, gpu, c["loop_us"])
     n = len(rows)
     return Pieces(
         fixed_s=launch * 1e-6,
@@ -217,15 +218,16 @@ _HABITS = (
     {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
 )  # fmt: skip
 
-#: SGLang converts new keys and values, and quantizes the query, before it calls TensorRT-LLM's kernels with a
-#: cache of 8 bits (sgl-project/sglang, layers/attention/trtllm_mha_backend.py, ``forward_decode``). The loop
-#: over vLLM's quantizes the query before it starts (ai-dynamo/aiconfigurator,
-#: collector/vllm/collect_attn.py), TensorRT-LLM in the kernel that rotates it.
+#: SGLang converts new keys and values, looks for the query's largest number and quantizes it, before it
+#: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
+#: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
+#: quantizes the query before it starts (ai-dynamo/aiconfigurator, collector/vllm/collect_attn.py),
+#: TensorRT-LLM in the kernel that rotates it.
 _HOST: dict[str, dict[str, tuple[float, float]]] = {
-    "vllm": {},
-    "sglang": {},
-    "sglang/trtllm": {"launch_kv8_us": (1.0, CAST_US + LAUNCH_US)},
-    "trtllm": {},
+    "vllm": SHORT,
+    "sglang": LONGER,
+    "sglang/trtllm": {"launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
+    "trtllm": SHORT,
 }
 
 DECODE = Law(

@@ -55,6 +55,13 @@ LATENCY_CLK = 1900.0
 EXPONENTIALS = 1.3
 #: A kernel of its own that writes keys and values to the cache: its start, end and latency. [us]
 WRITE_US = ALONE_US + LATENCY_CLK / LAUNCH_MHZ
+#: From the first event of a measuring loop to its first kernel, a call from Python and the launch of a graph
+#: [us], and the fewest operators that share it: a prior.
+LOOP_START_US = 15.0
+#: Operators that loops time at once: the times of tables are whole ticks of an event, 32 ns, divided by as
+#: many. [1] By definition of ai-dynamo/aiconfigurator, ``collect_attn.py`` of vLLM and TensorRT-LLM, and of
+#: SGLang.
+SHORT_LOOP, SGLANG_LOOP = 6.0, 20.0
 #: p-norms of a core's time with its draw from L2, and of both with memory: nearly the longest alone. Free
 #: fits of the second give 3.7 to 8; fixing it costs less than 0.1 points of MAPE. [1]
 L2_NORM, MEMORY_NORM = 6.0, 6.0
@@ -70,16 +77,17 @@ RESIDENT_SHARE = 0.7
 _DATA = read_coefficients(__package__, "prefill")
 
 
-def launches_us(launch: Floats, rows: OperatorColumns, gpu: Gpu) -> Floats:
+def launches_us(launch: Floats, rows: OperatorColumns, gpu: Gpu, loop_us: float) -> Floats:
     """Return the launches of an operator, stated at 1980 MHz, as a row has them. Shape (n,). [us]
 
     In a trace what packs, plans, writes and combines are kernels of their own; where no row of the cache is
-    written, one kernel less runs.
+    written, one kernel less runs. What the start of a loop adds to each operator is no GPU's.
     """
     launch = launch * launch_pace(gpu)
     alone = np.minimum(launch, ALONE_US)
     unwritten = np.maximum(launch - WRITE_US * launch_pace(gpu), alone)
-    return np.where(of_a_trace(rows), alone, np.where(cache_written(rows), launch, unwritten))
+    waited = np.maximum(np.where(cache_written(rows), launch, unwritten) + loop_us, alone)
+    return np.where(of_a_trace(rows), alone, waited)
 
 
 def _by_dim(dim: Floats, c: Coefficients) -> Floats:
@@ -228,7 +236,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
     appending = c["token_clk"] * tokens / sms
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
-    launch = launches_us(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0), rows, gpu)
+    launch = launches_us(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0), rows, gpu, c["loop_us"])
     alone = of_a_trace(rows)
     passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
     appending = np.where(written & ~alone, appending, 0.0)
@@ -259,6 +267,11 @@ WRITE_PASSES = 2.0 / 0.85
 VLLM_TOKENS, SGLANG_TOKENS = 4.0, 64.0
 
 
+#: What the start of its loop adds to each operator of a library's tables.
+SHORT: dict[str, tuple[float, float]] = {"loop_us": (1.0, LOOP_START_US / SHORT_LOOP)}
+LONGER: dict[str, tuple[float, float]] = {"loop_us": (1.0, LOOP_START_US / SGLANG_LOOP)}
+
+
 def _written(at_once: float) -> dict[str, tuple[float, float]]:
     """Return what a kernel costs that copies new keys and values to the cache, some tokens an SM at once."""
     return {"cache_passes": (0.0, WRITE_PASSES), "token_clk": (0.0, WRITE_CLK / at_once)}
@@ -275,12 +288,17 @@ _PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
 #: write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that of PyTorch
 #: has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
 _HOST: dict[str, dict[str, tuple[float, float]]] = {
-    "vllm": _written(VLLM_TOKENS),
+    "vllm": {**_written(VLLM_TOKENS), **SHORT},
     "vllm/fa2": _PAGED,
     "vllm/flash_attn/ampere-ga100": _PAGED,
-    "sglang": _written(SGLANG_TOKENS),
+    "sglang": {**_written(SGLANG_TOKENS), **LONGER},
     "sglang/flash_attention/ampere-ga100": _PACKED,
-    "trtllm": {"pass_factor": (1.0, 1.0), "launch_us": (1.0, 2.0 * ALONE_US), "pack_heads": (0.0, 0.0)},
+    "trtllm": {
+        "pass_factor": (1.0, 1.0),
+        "launch_us": (1.0, 2.0 * ALONE_US),
+        "pack_heads": (0.0, 0.0),
+        **SHORT,
+    },
     "torch": {
         "pass_factor": (0.0, ALONE_PASSES),
         "cache_passes": (0.0, ALONE_PASSES),

@@ -33,6 +33,14 @@ def cache_written(rows: OperatorColumns) -> Bools:
     return np.asarray(rows.number("cache_write", 1.0) > 0.0, dtype=np.bool_)
 
 
+def cache_share(rows: OperatorColumns) -> Floats:
+    """Return the share of keys and values that lie in memory of their own. Shape (n,). [1]
+
+    A loop whose cache is laid out for keys alone reads values where it just read keys: they lie in L2.
+    """
+    return np.where(rows.number("values_shared", 0.0) > 0.0, 0.5, 1.0)
+
+
 def is_odd(head_dim: Floats) -> Bools:
     """Return which heads are no power of two: padded, or cached by slower kernels. Shape (n,)."""
     return np.asarray(np.log2(head_dim) != np.floor(np.log2(head_dim)), dtype=np.bool_)
