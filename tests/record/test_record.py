@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -57,16 +58,20 @@ def test_the_log_meets_the_trace_within_a_millisecond(machine: Machine) -> None:
     assert sorted(errors)[int(0.9 * len(errors))] < 1_000_000
     kernels = pl.read_parquet(run / "kernels.parquet").sort("start_ns")
     margin = 3_000_000  # an update of the sensor, and the program's own time to switch the load
-    for start, duration in kernels.select("start_ns", "duration_ns").iter_rows():
-        inside = telemetry.filter(pl.col("time_ns").is_between(start + margin, start + duration - margin))
-        assert inside.height > 5
-        assert inside["power_w"].median() > 390
-    between = telemetry.filter(
-        pl.col("time_ns").is_between(
-            kernels["start_ns"][0] + kernels["duration_ns"][0] + margin, kernels["start_ns"][1] - margin
-        )
-    )
-    assert between["power_w"].median() < 110
+    ends = kernels["start_ns"] + kernels["duration_ns"]
+    busy = list(zip(kernels["start_ns"], ends, strict=True))
+    idle = list(zip(ends[:-1], kernels["start_ns"][1:], strict=True))
+    for spans, least_w, most_w in ((busy, 390, np.inf), (idle, 0, 110)):
+        seen = [
+            readings["power_w"].median()
+            for begin, end in spans
+            if (
+                readings := telemetry.filter(pl.col("time_ns").is_between(begin + margin, end - margin))
+            ).height
+            > 5
+        ]
+        assert seen  # a busy machine may hold the recorder up in some, not in all
+        assert all(least_w < power_w < most_w for power_w in seen)
 
 
 def test_rhythm_delay_idle_power_and_cost_are_told(machine: Machine) -> None:
