@@ -32,13 +32,13 @@ NOT_HERE = {
     "--check": "the extra torch: tests/forecast",
     "--compare": "a run of that model: tests/forecast",
 }
-#: What every stand-in has run already, to make the files of other lines.
-STAND_INS = ("tracetool fleet attribute fleet",)
+#: What the stand-ins have run already to make files of other lines, and what a page shows with its output.
+RUN_ELSEWHERE = ("tracetool fleet attribute fleet", "tracetool fleet energy fleet --by team")
 #: A line of several pages runs once.
 RUN = [
     (page, line)
     for line, page in {line: page for page, line in LINES}.items()
-    if line not in STAND_INS and not any(word in line for word in NOT_HERE)
+    if line not in RUN_ELSEWHERE and not any(word in line for word in NOT_HERE)
 ]
 #: Of a line within a sentence, what stands for a path or a number of the reader's.
 INLINE = re.compile(r"`(tracetool [a-z][^`\n]*)`")
