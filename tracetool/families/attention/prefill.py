@@ -259,7 +259,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 #: From the place of a token to its keys and values in the cache: two waits for memory. [clk] A prior.
 WRITE_CLK = 1200.0
-#: A read and a write of each new key and value, in reads at the memory's peak: 0.85 of it is reached. [1]
+#: A read and a write of each new key and value, in reads at the memory's peak: 0.85 of it is reached. [1] A
+#: prior.
 WRITE_PASSES = 2.0 / 0.85
 #: Tokens an SM writes at once: vLLM's kernel takes a block of 512 threads for each, SGLang's a warp. [1] By
 #: definition of vllm-project/vllm, csrc/cache_kernels.cu (``reshape_and_cache_flash``), and
@@ -280,7 +281,9 @@ def _written(at_once: float) -> dict[str, tuple[float, float]]:
 #: FlashAttention 2 meets keys in pages by its split kernel, 64 queries a tile, and packs the heads of a group
 #: for one query alone (Dao-AILab/flash-attention, csrc/flash_attn/src/flash_fwd_launch_template.h). What
 #: SGLang builds for Ampere is FlashAttention 3, which packs them and takes 128 (hopper/tile_size.h).
+#: Queries a tile, and how heads are packed [1]: by definition of these sources.
 _PAGED = {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 1.0)}
+#: The same of kernels that pack all heads of a group. [1] By definition of these sources.
 _PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
 #: A kernel of TensorRT-LLM rotates the queries too, a pass over them, another lays out the sequences, and
 #: none packs heads (NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/attentionOp.cpp,

@@ -34,9 +34,9 @@ TABLE = ((16.0, 32.0), (64.0, 64.0))
 #: Tile (tokens, columns) of CUTLASS experts on Hopper that nobody timed: the first of the list. [elements] By
 #: NVIDIA/TensorRT-LLM, ``get_candidate_tiles_sm90`` and, in FlashInfer too, ``mAllProfiles.front()``.
 FIRST = ((128.0, 16.0),)
-#: Ways to choose a tile: the fastest, by a table, or the first listed. [1]
+#: Ways to choose a tile: the fastest, by a table, or the first listed. [1] By definition: their numbers.
 FASTEST, BY_TABLE, UNTIMED = 0.0, 1.0, 2.0
-#: Share of pairs that are left out: the least that law.toml allows. [1]
+#: Share of pairs of other GPUs that are left out: the least law.toml allows. [1] By definition of its bounds.
 NO_PAIRS = 0.001
 _TILES_OF = {FASTEST: TILES, BY_TABLE: TABLE, UNTIMED: FIRST}
 #: Share of L2 that weights read again and again keep to themselves. [1] A prior.
@@ -136,11 +136,12 @@ _TIMED = {"tile_table": (0.0, FASTEST), "remote_passes": (0.0, NO_PAIRS), "remot
 #: The first tile runs in clusters of one block, which fill shared memory at the peak of L2 at most.
 _UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 1.0)}
 _TIMED_HOST: dict[str, dict[str, tuple[float, float]]] = {"vllm": {}, "sglang": {}, "trtllm": _TIMED}
-#: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time.
+#: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time. On
+#: Hopper FlashInfer has CUTLASS's experts alone.
 _TILED_HOST = {
     **_TIMED_HOST,
-    "vllm/flashinfer_cutlass/hopper": _UNTIMED,
-    "sglang/flashinfer_cutlass/hopper": _UNTIMED,
+    "vllm/flashinfer/hopper": _UNTIMED,
+    "sglang/flashinfer/hopper": _UNTIMED,
 }
 #: Kernels that keep few bytes in flight, and those without a measured table of tiles.
 #: [units of law.toml] A prior, which a fit starts from.
