@@ -9,8 +9,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.core.compiled import compiled
-from tracetool.replay.overlap import LEAST_ACTIVE, SLOWEST, Rates
-from tracetool.replay.power import in_time_order
+from tracetool.replay.overlap import LEAST_ACTIVE, SLOWEST, Rates, in_time_order
 
 #: Windows of one time constant: the clock is decided on once in each window.
 _WINDOWS: Final = 8

@@ -51,6 +51,13 @@ def in_order(time_ns: Floats, rows: Ints | None, scratch: Scratch, name: str) ->
     return order
 
 
+def in_time_order(start_ns: Floats, end_ns: Floats, members: Ints | None = None) -> tuple[Numbers, Numbers]:
+    """Return activities that last any time by start, and by end; of all or of some ``members``."""
+    scratch = Scratch()
+    _, rows = _lasting(start_ns, end_ns, members, scratch)
+    return in_order(start_ns, rows, scratch, "by start"), in_order(end_ns, rows, scratch, "by end")
+
+
 def _sorted(time: Floats, rows: Ints | None) -> Numbers:
     order = np.argsort(time, kind="stable") if rows is None else rows[np.argsort(time[rows], kind="stable")]
     return order.astype(np.int32)

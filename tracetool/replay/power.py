@@ -11,7 +11,7 @@ from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.core.compiled import compiled
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
-from tracetool.replay.overlap import LEAST_ACTIVE, SHORTEST_NS, SLOWEST, Rates
+from tracetool.replay.overlap import LEAST_ACTIVE, SLOWEST, Rates, in_time_order
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,6 @@ def power_curve(
         power,
     )
     return PowerCurve(edge[: used + 1], power[:used])
-
-
-def in_time_order(start_ns: Floats, end_ns: Floats, members: Ints | None = None) -> tuple[Ints, Ints]:
-    """Return activities that last any time by start, and by end; of all or of some ``members``."""
-    lasting = end_ns - start_ns > SHORTEST_NS
-    if members is not None:
-        is_member = np.zeros(len(lasting), np.bool_)
-        is_member[members] = True
-        lasting &= is_member
-    rows = np.flatnonzero(lasting)
-    begins, ends = (rows[np.argsort(time_ns[rows], kind="stable")] for time_ns in (start_ns, end_ns))
-    return begins, ends
 
 
 def count_weights(done_ns: Floats, counted: Floats, signature: Numbers, rates: Rates) -> Floats:

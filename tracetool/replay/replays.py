@@ -139,13 +139,12 @@ class RunReplay:
             Clock at which everything is as it was recorded: every activity takes its recorded time.
         """
         uncapped = replace(self, predicted=free, cap=Cap(burst_w, self.cap.speed))
-        each = at_each(
-            len(free.requested_mhz),
-            lambda j, memory: self._held_under(governor, uncapped, j, memory),
-            self.memory,
-            len(self.work),
-        )
-        at = {j: held for j, held in enumerate(each) if held is not None}
+        # one clock after another: two at once are no quicker and take 0.4 GiB more of 2.5 million activities
+        at = {
+            j: held
+            for j in range(len(free.requested_mhz))
+            if (held := self._held_under(governor, uncapped, j)) is not None
+        }
         if recorded_at in at:
             asked_s, capped_s = (p.timing.duration_s[:, recorded_at] for p in (free, self.predicted))
             at[recorded_at] = at[recorded_at].as_recorded(asked_s, capped_s, self.longer_than_s)
@@ -154,9 +153,9 @@ class RunReplay:
         governed = Governed(free, self.predicted, at, burst_w, governor)
         return replace(self, predicted=governed.predicted(), governed=governed)
 
-    def _held_under(self, governor: Governor, uncapped: RunReplay, j: int, memory: Memory) -> Held | None:
+    def _held_under(self, governor: Governor, uncapped: RunReplay, j: int) -> Held | None:
         free, capped = (rates_at(one.predicted, j) for one in (uncapped, self))
-        asked = uncapped.at(j, memory=memory)
+        asked = uncapped.at(j)
         if asked.demand_w <= self.cap.limit_w:
             return None
         before, after = (one.predicted.timing.duration_s[:, j] for one in (uncapped, self))
