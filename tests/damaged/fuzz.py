@@ -11,7 +11,9 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.damaged.mutate import change_files
 from tests.record.test_power_log import write as write_recorded_log
@@ -98,11 +100,25 @@ class Outcome:
     run: Path | None = None
 
 
+@lru_cache(maxsize=1)
+def _made(case: Case) -> tuple[Path, tuple[tuple[Path, bytes], ...]]:
+    """Return where a sample's file is in its folder, and all files of that, made once for all examples."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        path = case.make(folder)
+        files = sorted(p for p in folder.rglob("*") if p.is_file())
+        return path.relative_to(folder), tuple((p.relative_to(folder), p.read_bytes()) for p in files)
+
+
 def changed_sample(case: Case, number: int, folder: Path) -> tuple[Path, list[str]]:
     """Make the file of an example in an empty folder; return it and what was changed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    path = case.make(folder)
+    named, files = _made(case)
+    for name, content in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    path = folder / named
     draw = random.Random(zlib.crc32(f"{case.name} {number}".encode()))
     return path, change_files(folder, draw)
 
