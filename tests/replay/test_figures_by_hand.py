@@ -135,7 +135,7 @@ def test_the_recorded_clock_is_the_median_of_readings_under_load() -> None:
 
 def test_a_limit_between_the_last_two_steps_settles_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.1 W a MHz: 139 W are 1,390 MHz, and the next lower clock there is is 1,380."""
-    monkeypatch.setattr("tracetool.replay.recorded._power_at", lambda r, _, mhz: np.full(len(r), 0.1 * mhz))
+    monkeypatch.setattr("tracetool.replay.recorded._power_at", lambda _, __, mhz: 0.1 * mhz)
     settled, never = _settled(rows_of("gemm", m=[64, 64]), GPU, 139.0)
     assert settled.tolist() == [1380.0, 1380.0]
     assert never.tolist() == [False, False]

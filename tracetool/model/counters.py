@@ -24,16 +24,19 @@ def from_counters(rows: OperatorColumns) -> Bools:
     return has_activity(rows) | has_mix(rows)
 
 
-def counted_shares(rows: OperatorColumns, gpu: Gpu, anchor: Anchor) -> TimeShares:
+def counted_shares(rows: OperatorColumns, gpu: Gpu, anchor: Anchor, kernel: Ints | None = None) -> TimeShares:
     """Return how the time of each row divides, by its activity and by its times at other clocks.
 
+    Rows of one number in ``kernel`` (n,) are one kernel; by default those that their names and launches tell.
     Rows without a measurement get shares nobody asks for, as do rows without counters at one clock.
     """
     active = has_activity(rows)
     seconds = np.where(anchor.measured, anchor.duration_s, 1.0)
     clock = np.where(anchor.measured, anchor.clock_mhz, gpu.clock_max_mhz)
     alone = shares_of_activity(rows, gpu, seconds, clock, active)
-    kernel = np.where(anchor.measured, kernels(rows, anchor), -1 - np.arange(len(rows)))
+    if kernel is None:
+        kernel = kernels(rows, anchor)
+    kernel = np.where(anchor.measured, kernel, -1 - np.arange(len(rows)))
     return shares_over_clocks(alone, gpu, seconds, clock, kernel, active)
 
 

@@ -137,6 +137,27 @@ def predict_rows(
     return settled(Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares, several))
 
 
+def power_as_measured(rows: OperatorColumns, gpu: Gpu) -> Floats:
+    """Return the power of each row at its measured time and clock, whatever the limit. Shape (n,). [W]
+
+    Each row stands for itself: the same kernel may be asked at several clocks at once.
+    """
+    start = Anchor.of(rows, gpu)
+    alone = np.arange(len(rows))
+    workload = Workload(
+        rows,
+        gpu,
+        None,
+        row_pieces(rows, gpu),
+        power_calibration_of(gpu),
+        start,
+        shares=counted_shares(rows, gpu, start, alone),
+        several=np.zeros(len(rows), np.bool_),
+    )
+    timing, parts = workload.at(np.where(start.measured, start.clock_mhz, gpu.clock_boost_mhz)[:, None])
+    return parts.power_w(timing)[:, 0]
+
+
 def _settled(
     workload: Workload,
     clocks: Floats,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,9 @@ from tracetool.replay.run_case import RunCase, rates_recorded, run_case
 from tracetool.replay.windowed import added, bare
 from tracetool.tables.run import Run
 from tracetool.tables.windows import Window, is_large, windows_of
+
+#: Windows of a large run predicted at a time, each on a core.
+_WINDOWS_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True)
@@ -130,15 +134,24 @@ class _Options:
 def _in_windows(
     run: Run, gpu: str | None, clocks_mhz: Sequence[float] | None, options: _Options
 ) -> PredictedRun:
-    """Return the prediction of a large run, window by window; all at the clocks of the first."""
-    parts: list[tuple[Window, PredictedRun]] = []
-    for window in windows_of(run):
-        if not clocks_mhz and parts:
-            clocks_mhz = [t["clock_mhz"] for t in parts[0][1].totals]
-        predicted = _predict_run(window, gpu, clocks_mhz, options)
-        parts.append((bare(window), replace(predicted, replays=None)))
-        del predicted
+    """Return the prediction of a large run: its windows two at a time, all at the clocks of the first."""
+
+    def predicted(window: Window) -> tuple[Window, PredictedRun]:
+        part = replace(_predict_run(window, gpu, clocks_mhz, options), replays=None)
         gc.collect()  # a timeline's parts name one another: its memory is wanted by the next window
+        return bare(window), part
+
+    at_once = min(os.cpu_count() or 1, _WINDOWS_AT_ONCE)
+    windows = windows_of(run, at_once)
+    parts: list[tuple[Window, PredictedRun]] = []
+    if not clocks_mhz:
+        parts.append(predicted(next(windows)))
+        clocks_mhz = [t["clock_mhz"] for t in parts[0][1].totals]
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            parts += pool.map(predicted, windows)
+        finally:  # an error, or who asks to stop, does not wait for all the others
+            pool.shutdown(wait=False, cancel_futures=True)
     return replace(parts[0][1], **added(parts, [p.info for _, p in parts], run))
 
 

@@ -15,7 +15,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.model.power_files import power_calibration_of
-from tracetool.model.predict import predict_rows
+from tracetool.model.predict import power_as_measured
 from tracetool.model.timing import time_rows
 from tracetool.replay.recorded_clocks import governed_clocks
 from tracetool.tables.run import Run
@@ -256,23 +256,27 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     boost = gpu.clock_boost_mhz
     clocks = np.linspace(max(gpu.clock_min_mhz, 0.4 * boost), boost, _STEPS)
     settled, never = np.full(len(rows), boost), np.zeros(len(rows), np.bool_)
-    hot = np.flatnonzero(_power_at(rows, gpu, boost) > cap_w)
+    hot = np.flatnonzero(_power_at(rows, gpu, settled) > cap_w)
     if not len(hot):
         return settled, never
     hot_rows = rows.take(hot)
-    power = np.stack([_power_at(hot_rows, gpu, float(c)) for c in clocks], axis=1)
-    # Power grows with the clock: the first step above the limit bounds the clock it ran at.
-    at = np.maximum((power <= cap_w).sum(axis=1) - 1, 0)
-    row, above = np.arange(len(hot)), np.minimum(at + 1, _STEPS - 1)
-    low, high = power[row, at], power[row, above]
+    # Power grows with the clock: the last step within the limit is found by halving what is left of them.
+    at, above = np.zeros(len(hot), np.int64), np.full(len(hot), _STEPS - 1)
+    low, high = (_power_at(hot_rows, gpu, clocks[step]) for step in (at, above))
+    never[hot] = low > cap_w
+    while (above - at > 1).any():
+        middle = (at + above) // 2
+        power = _power_at(hot_rows, gpu, clocks[middle])
+        within = power <= cap_w
+        at, low = np.where(within, middle, at), np.where(within, power, low)
+        above, high = np.where(within, above, middle), np.where(within, high, power)
     share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
-    between = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
+    between = clocks[at] + share * (clocks[1] - clocks[0])
     # The governor takes supported clocks only: else the replay is one step wrong.
     supported_mhz = gpu.supported_clocks_mhz()
     settled[hot] = supported_mhz[
         np.maximum(np.searchsorted(supported_mhz, between + _SAME_MHZ, side="right") - 1, 0)
     ]
-    never[hot] = power[:, 0] > cap_w
     return settled, never
 
 
@@ -300,8 +304,6 @@ def _with_clock(rows: OperatorColumns, clock_mhz: Floats, low_mhz: Floats | None
     return replace(rows, columns={**rows.columns, **both})
 
 
-def _power_at(rows: OperatorColumns, gpu: Gpu, clock_mhz: float) -> Floats:
+def _power_at(rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Floats:
     """Power of each row had its measured time been at this clock, whatever the limit. (n,) [W]"""
-    at = _with_clock(rows, np.full(len(rows), clock_mhz))
-    predicted = predict_rows(at, gpu, np.array([clock_mhz]), power_cap_w=np.inf, anchor=True)
-    return predicted.power_w[:, 0]
+    return power_as_measured(_with_clock(rows, clock_mhz), gpu)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from typing import TypeVar
 
 import numpy as np
@@ -66,8 +66,10 @@ def at_each(count: int, job: Callable[[int, Memory], T], memory: Memory, activit
 
     With many activities two jobs run at a time: while one places a timeline the other shares its power,
     each step in the one memory there is for it. What a job returns must not hold its memory.
+    A thread that works beside others, at a window of a large run, has no core for a second job.
     """
-    if count < 2 or activities < _MANY or (os.cpu_count() or 1) < 2:
+    beside_others = current_thread() is not main_thread()
+    if count < 2 or activities < _MANY or beside_others or (os.cpu_count() or 1) < 2:
         return [job(i, memory) for i in range(count)]
     free: SimpleQueue[Memory] = SimpleQueue()
     for one in (memory, memory.beside()):

@@ -195,9 +195,9 @@ def _places(column: pl.Series, numbers: Ints) -> pl.Series:
     return placed.set(placed < 0, None).cast(column.dtype)
 
 
-def windows_of(run: Run) -> Iterator[Window]:
-    """Give the windows of a run in the order of time."""
-    cuts = _cuts(run)
+def windows_of(run: Run, at_once: int = 1) -> Iterator[Window]:
+    """Give the windows of a run in the order of time, of a size that so many ``at_once`` fit into memory."""
+    cuts = _cuts(run, at_once)
     for number, ((first, idle), (until, _)) in enumerate(itertools.pairwise(cuts)):
         yield Window(run.path, run.info, run.stamps, first, until, idle, number)
 
@@ -212,7 +212,7 @@ def idle_before_s(run: Run) -> float:
     return run.idle_before_ns * 1e-9 if isinstance(run, Window) else 0.0
 
 
-def _cuts(run: Run) -> list[tuple[int, int]]:
+def _cuts(run: Run, at_once: int) -> list[tuple[int, int]]:
     """Return where windows begin, and how long no GPU had worked before. [ns]"""
     import pyarrow.parquet as pq  # noqa: PLC0415 - takes 0.2 s, and most runs are small
 
@@ -225,7 +225,7 @@ def _cuts(run: Run) -> list[tuple[int, int]]:
         low = int(start.min()) if low is None else min(low, int(start.min()))
         high = max(high, int(start.max()))
     starts = np.sort(np.concatenate(samples))
-    count = max(1, round(activities_of(run) / limits()[1]))
+    count = max(1, at_once * round(activities_of(run) / limits()[1]))
     cuts = [(low or 0, 0)]
     for number in range(1, count):
         at = number * len(starts) // count
