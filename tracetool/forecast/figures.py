@@ -27,6 +27,8 @@ FIGURES = (
 
 #: What is called so waits: no kernel runs.
 IDLE = "(idle)"
+#: A difference of times up to this share of them is of their rounding. [1] By definition.
+_ROUNDING = 1e-7
 #: Relative half-width beyond which the lower end falls as its inverse. [1] Continuity with a straight end.
 _WIDE = 0.5
 
@@ -150,11 +152,13 @@ class Forecast:
 def parts_of(step: Step, weight: float) -> list[Part]:
     """Return the operators of a step that runs ``weight`` times, and its idle time."""
     rows = zip(step.priced.rows, step.priced.family, step.priced.basis, strict=True)
-    waiting = max(step.time_s - step.kernel_s, 0.0)
-    idle = Part(IDLE, {"op": IDLE}, IDLE, "", weight, weight * waiting, weight * step.idle_w * waiting)
+    operators = _operators(rows, step, weight)
+    waiting = step.time_s - step.kernel_s
+    if waiting <= _ROUNDING * step.time_s:
+        return operators
     return [
-        idle,
-        *_operators(rows, step, weight),
+        Part(IDLE, {"op": IDLE}, IDLE, "", weight, weight * waiting, weight * step.idle_w * waiting),
+        *operators,
     ]
 
 
