@@ -21,12 +21,13 @@ def main() -> None:
 
     tolerate_lost_readers()
     # What polars frees of a big input goes back to the system soon, or it adds to the peak, and comes as huge
-    # pages. Of a small one it is kept for the next table: asking for it anew takes a tenth of the time.
+    # pages, where there are. Of a small one it is kept for the next table: asking for it anew takes a tenth of the time.
     files = (f for given in sys.argv[1:] for f in (given, f"{given}/kernels.parquet"))
     sizes = {f: os.path.getsize(f) for f in files if os.path.isfile(f)}  # noqa: PTH113, PTH202
     big = any(size > (_BIG_RUN if f.endswith(".parquet") else _BIG_BYTES) for f, size in sizes.items())
-    memory = "dirty_decay_ms:100,thp:always" if big else "dirty_decay_ms:5000"
-    os.environ.setdefault("_RJEM_MALLOC_CONF", f"{memory},muzzy_decay_ms:0")
+    pages = ",thp:always" if big and sys.platform == "linux" else ""
+    decay_ms = 100 if big else 5000
+    os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:{decay_ms},muzzy_decay_ms:0{pages}")
     # The matrices are small: threads that wait for one another spend more than they save, and on a busy
     # machine a fit of a second takes minutes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
