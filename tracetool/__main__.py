@@ -21,7 +21,8 @@ def main() -> None:
 
     tolerate_lost_readers()
     # What polars frees of a big input goes back to the system soon, or it adds to the peak, and comes as huge
-    # pages, where there are. Of a small one it is kept for the next table: asking for it anew takes a tenth of the time.
+    # pages, where there are. Of a small one it is kept for the next table: asking for it anew takes a tenth
+    # of the time.
     files = (f for given in sys.argv[1:] for f in (given, f"{given}/kernels.parquet"))
     sizes = {f: os.path.getsize(f) for f in files if os.path.isfile(f)}  # noqa: PTH113, PTH202
     big = any(size > (_BIG_RUN if f.endswith(".parquet") else _BIG_BYTES) for f, size in sizes.items())
