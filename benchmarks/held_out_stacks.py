@@ -34,6 +34,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
 from tracetool.model.implementations import in_other_library, members
 from tracetool.model.mixtures import member_pieces
+from tracetool.model.unmeasured_libraries import told_by_source
 
 HERE = Path(__file__).resolve().parent.parent
 #: Rows of a cell that are looked at.
@@ -61,7 +62,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
     error = np.log(data.measured_s / duration_s(pieces, data.hertz)[:, 0])
     error = np.where(np.isfinite(error), error, 3.0)
     needed = np.where(error > 0, error / np.maximum(high, 0.02), error / np.minimum(low, -0.02))
-    if not known:
+    if not known and not told_by_source(every):
         low, high = (in_other_library(side, bands.other_library) for side in (low, high))
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(

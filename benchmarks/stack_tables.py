@@ -94,6 +94,8 @@ def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container
     frame = pl.read_parquet(path).filter(pl.col("measured_us") > 0)
     if "_".join(path.stem.split("_")[:2]) in WITHOUT_WRITE and "kv_dtype" in frame.columns:
         frame = frame.with_columns(pl.lit(value=False).alias("cache_write"))
+    if "measured_w" in frame.columns and "kv_dtype" in frame.columns:
+        frame = frame.with_columns(pl.lit(LONG_LOOP).alias("loop_operators"))
     if path.stem in SHARED_VALUES:
         frame = frame.with_columns(pl.lit(value=True).alias("values_shared"))
     gpu, found = load_gpu(frame["gpu"][0]), []
@@ -128,6 +130,10 @@ WITHOUT_WRITE = {"h200-sxm_vllm"}
 #: Tables whose loops lay out a cache of keys alone, ``CacheType.SELFKONLY``, where values lie in the memory
 #: of keys (ai-dynamo/aiconfigurator, ``collector/trtllm/collect_attn.py`` before its commit dec5f4cd2).
 SHARED_VALUES = {"b200-sxm_trtllm_generation_attention"}
+#: Operators that a loop times at once where power is measured: as many as fill 0.3 s, at most 3000, some
+#: hundred of those that take a millisecond. [1] By definition of ai-dynamo/aiconfigurator,
+#: ``collector/helper.py``, ``benchmark_with_power``.
+LONG_LOOP = 1000.0
 #: Operators as those tables' names end.
 _ENDS = {"context_attention": "prefill", "generation_attention": "decode", "gemm": "gemm", "moe": "moe"}
 

@@ -8,6 +8,7 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
+from tracetool.families.loops import LOOP_START_US, SGLANG_LOOP, SHORT_LOOP
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -16,13 +17,13 @@ from tracetool.replay.operator_tables import read_table
 GPU = load_gpu("l40s")
 
 
-def _rows(**columns: float) -> OperatorColumns:
+def _rows(**columns: float | str) -> OperatorColumns:
     row: dict[str, object] = {"op": "attention", "phase": "decode", "dtype": "bf16", "batch": 64, "q_len": 1}
     row |= {"kv_len": 4096, "heads": 32, "kv_heads": 4, "head_dim": 128, **columns}
     return read_table(pl.DataFrame([row])).rows
 
 
-def _step(given: dict[str, float], **columns: float) -> Pieces:
+def _step(given: dict[str, float], **columns: float | str) -> Pieces:
     return DECODE.pieces(_rows(**columns), GPU, given)
 
 
@@ -44,8 +45,14 @@ def test_heads_of_no_power_of_two_take_more_launches() -> None:
 
 
 def test_a_loop_that_does_not_write_the_cache_runs_a_kernel_less() -> None:
-    less = _step({"launch_us": 9.0}).fixed_s - _step({"launch_us": 9.0}, cache_write=False).fixed_s
-    assert less[0] == pytest.approx((2e-6 + 1900.0 / 1980e6) * 1980.0 / GPU.clock_boost_mhz)
+    def less(kv_dtype: str) -> float:
+        given = {"launch_us": 9.0, "launch_kv8_us": 9.0}
+        with_it, without = (_step(given, kv_dtype=kv_dtype, cache_write=flag) for flag in (True, False))
+        return float(with_it.fixed_s[0] - without.fixed_s[0]) * 1e6 * GPU.clock_boost_mhz / 1980.0
+
+    assert less("bf16") == pytest.approx(2.0)
+    # of 8 bits it waits for their scales too
+    assert less("fp8") == pytest.approx(2.0 + 1900.0 / 1980.0)
 
 
 def test_what_a_loop_adds_is_the_host_s_and_not_the_clock_s() -> None:
@@ -63,6 +70,19 @@ def test_values_in_the_memory_of_keys_are_read_from_memory_once() -> None:
     hits = {**plain, "l2_hit": 0.5}
     half, whole = _step(hits, batch=8.0), _step(hits, batch=16.0, values_shared=True)
     assert whole.memory_s[0] == pytest.approx(half.memory_s[0])
+
+
+def test_the_start_of_a_measuring_loop_is_shared_by_what_it_times() -> None:
+    usual, long, twenty = (
+        _step({"launch_us": 9.0}, **told).fixed_s[0]
+        for told in ({}, {"loop_operators": 1e6}, {"loop_operators": SGLANG_LOOP})
+    )
+    assert usual - long == pytest.approx(1e-6 * LOOP_START_US / SHORT_LOOP, rel=1e-4)
+    assert twenty - long == pytest.approx(1e-6 * LOOP_START_US / SGLANG_LOOP, rel=1e-4)
+    # loops over SGLang's attention time more at once anyway, and what does not say so had the usual loop
+    sglang = _step({"launch_us": 9.0}, stack="sglang 0.5.14", loop_operators=SGLANG_LOOP)
+    assert sglang.fixed_s[0] == pytest.approx(usual)
+    assert _step({"launch_us": 9.0}, loop_operators=float("nan")).fixed_s[0] == pytest.approx(usual)
 
 
 def test_one_l2_keeps_what_fits_and_partitions_a_share() -> None:

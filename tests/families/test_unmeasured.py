@@ -16,7 +16,7 @@ from tracetool.model.candidates import candidates
 from tracetool.model.implementations import coefficients_on, members
 from tracetool.model.paced import memory_bytes_per_clock_sm, paced, unhidden
 from tracetool.model.timing import time_rows
-from tracetool.model.unmeasured_libraries import host_of
+from tracetool.model.unmeasured_libraries import host_of, told_by_source
 
 H100 = load_gpu("h100-sxm")
 
@@ -206,8 +206,8 @@ def test_sglang_quantizes_queries_before_it_calls_a_kernel_of_tensorrt_llm() -> 
         difference = borrowed.coefficients["launch_kv8_us"] - at_home.coefficients["launch_kv8_us"]
         assert difference == pytest.approx(more)
         assert borrowed.coefficients["launch_us"] == at_home.coefficients["launch_us"]
-        # 15 us pass before a loop's first kernel: of 6 operators under vLLM, of 20 under SGLang
-        loop_us = (15.0 / 20.0 - 15.0 / 6.0) * np.sign(more)
+        # 5 us pass before a loop's first kernel: of 6 operators under vLLM, of 20 under SGLang
+        loop_us = (5.0 / 20.0 - 5.0 / 6.0) * np.sign(more)
         assert borrowed.coefficients["loop_us"] == pytest.approx(loop_us)
 
 
@@ -291,3 +291,50 @@ def test_what_a_library_runs_untuned_serves_no_other() -> None:
     assert [one.name for one in untuned] == ["sglang-flashinfer-cutlass-moe"]
     elsewhere = candidates("moe", "hopper", "lmdeploy", "flashinfer_cutlass")
     assert elsewhere and "sglang-flashinfer-cutlass-moe" not in {one.name for one in elsewhere}
+
+
+def test_a_librarys_own_kernels_are_told_for_the_architectures_no_other_runs_them_on() -> None:
+    """TensorRT-LLM decodes by XQA; on a B200 vLLM and SGLang call its kernels too, which were measured."""
+    law = laws()["decode"]
+    every = tuple(one for one in implementations(law.name) if one.stack != "trtllm")
+    [own] = members(law, H100, "trtllm 1.3.0rc20", "torch_flow", every)
+    assert own.coefficients["vector_heads"] == 33.0
+    assert told_by_source([own])
+    borrowed = members(law, load_gpu("b200-sxm"), "trtllm 1.3.0rc20", "torch_flow", every)
+    assert {one.library for one in borrowed} <= {"vllm", "sglang"}
+    assert not told_by_source(borrowed)
+    # and what only TensorRT-LLM runs there tells nothing of others
+    every = tuple(one for one in implementations(law.name) if one.stack != "vllm")
+    left = members(law, load_gpu("a100-sxm"), "vllm 0.14.0", "vllm_flash_attn", every)
+    assert {one.library for one in left if not one.bounds_only} == {"sglang"}
+
+
+def test_encoders_of_tensorrt_llm_pad_heads_on_hopper() -> None:
+    law = laws()["encoder"]
+    every = tuple(one for one in implementations(law.name) if one.stack != "trtllm")
+    padded = {
+        gpu: {
+            one.coefficients.get("pad_dim", 0.0)
+            for one in members(law, load_gpu(gpu), "trtllm", "torch_flow", every)
+        }
+        for gpu in ("h100-sxm", "l40s")
+    }
+    assert padded["h100-sxm"] == {1.0}
+    assert 1.0 not in padded["l40s"]
+
+
+def test_what_loops_over_delta_nets_do_beside_the_kernel() -> None:
+    """SGLang's normalizes by two kernels; TensorRT-LLM's replays a graph for each, and keeps states short."""
+    chunk, step = laws()["gdn_chunk"], laws()["gdn_update"]
+    for law, name, left_out, expected in (
+        (chunk, "chunk_gated_delta_rule", "sglang 0.5.14", {"normalized": 1.0}),
+        (chunk, "chunk_gated_delta_rule", "trtllm 1.3.0rc20", {"normalized": -1.0}),
+        (step, "fused_recurrent_gated_delta_rule", "trtllm 1.3.0rc20", {"state_share": 0.75}),
+    ):
+        every = tuple(one for one in implementations(law.name) if one.stack != left_out.split()[0])
+        of_kernel = [
+            one for one in members(law, H100, left_out, name, every) if name in one.name.replace("-", "_")
+        ]
+        assert of_kernel
+        for one in of_kernel:
+            assert {key: one.coefficients.get(key, 0.0) for key in expected} == expected

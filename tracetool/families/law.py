@@ -67,7 +67,7 @@ class Law:
         Choices of known libraries that only make sense together: a fit starts from each.
     library_habits : mapping of str to mapping of str to float
         Coefficients of libraries' kernels that their public source tells, by library: those of a library
-        nobody fitted.
+        nobody fitted. A key "library/architecture" holds there in place of that of the library.
     library_host : mapping of str to mapping of str to (float, float)
         What the public source of a library nobody fitted tells of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the

@@ -30,7 +30,13 @@ from tracetool.model.other_versions import may_run_others, others_of_library, us
 from tracetool.model.paced import paced, unhidden
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
-from tracetool.model.unmeasured_libraries import in_library, of_unknown, without_hosts
+from tracetool.model.unmeasured_libraries import (
+    habits_of,
+    in_library,
+    of_unknown,
+    told_by_source,
+    without_hosts,
+)
 
 #: How far coefficients on an architecture nobody measured are from the nearest's towards the center. [1]
 _TOWARDS_CENTER = prior_number("implementations.towards_center")
@@ -100,7 +106,7 @@ def _priced(
             every = (*every, own_member(law, gpu, calibration, weight))
         known = is_known(law.name, stack)
         pieces, low, high = member_pieces(law, part, gpu, every, first, one_ran=known)
-        if not known and (bands := transfer_bands(law.name)):
+        if not known and not told_by_source(every) and (bands := transfer_bands(law.name)):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
         parts.append(Priced(places, pieces, low, high, basis))
     return parts
@@ -187,7 +193,7 @@ def members(
     share = bands.swapped if bands is not None else 0.0
     if chosen and not is_known(law.name, stack, every):  # no version of another library is meant
         # kernels that only their library has, as its source tells, tell nothing of others'
-        anyones = tuple(one for one in chosen if one.stack not in law.library_habits) or chosen
+        anyones = tuple(one for one in chosen if not habits_of(law, one.stack, gpu.architecture)) or chosen
         ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
         return of_unknown(law, ran, gpu.architecture, stack, words_of(implementation), share, every)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):

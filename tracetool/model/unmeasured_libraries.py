@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -37,7 +37,7 @@ def of_unknown(
     Its kernel is that of its public source, or one of the others' with the host code of its source about it.
     """
     library = library_of(stack)
-    if told := law.library_habits.get(library):
+    if told := habits_of(law, library, architecture):
         title = f"{law.name} of {library} by its source"
         ran = (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),)
     ran = in_library(law, ran, architecture, stack, called, every)
@@ -46,6 +46,17 @@ def of_unknown(
     others = _by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran))
     host = host_of(law, library, called, architecture)
     return (*ran, *(_with_host(law, one, architecture, host, called) for one in others))
+
+
+def habits_of(law: Law, library: str, architecture: str) -> Mapping[str, float]:
+    """Return what source tells of a library's own kernels, on an architecture if it tells of one."""
+    habits = law.library_habits
+    return habits.get(f"{library}/{architecture}", habits.get(library, {}))
+
+
+def told_by_source(every: Iterable[Member]) -> bool:
+    """Return whether what ran is a kernel of its library's source, whose band is that of such a kernel."""
+    return any(one.band == _BY_SOURCE and not one.bounds_only for one in every)
 
 
 def in_library(

@@ -11,7 +11,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US
-from tracetool.families.attention.prefill import LONGER, SHORT, launches_us
+from tracetool.families.attention.prefill import launches_us
 from tracetool.families.attention.problem import (
     Scores,
     attention_scores,
@@ -28,6 +28,7 @@ from tracetool.families.attention.tiling import (
 )
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
+from tracetool.families.loops import LONGER, SHORT
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -185,7 +186,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     from_memory = cache * (1.0 - hits) * (1.0 - np.where(alone, 0.0, c["repeat_hit"]))
     filling = (1.0 - fits) * c["fill_us"] * 1e-6
     passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
-    launch = launches_us(_launches(s, vector, own8, c), rows, gpu, c["loop_us"])
+    launch = launches_us(_launches(s, vector, own8, c), rows, gpu, kv8, c["loop_us"])
     n = len(rows)
     return Pieces(
         fixed_s=launch * 1e-6,
@@ -201,18 +202,20 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
+#: TensorRT-LLM's XQA: parts of 128 keys up to eight waves, blocks of fp8 keys starting cheaply.
+#: [units of decode.toml] Sources in docs/families/decode.md; ``block_clk`` and ``kv8_block`` are a prior.
+_XQA = {
+    "split_waves": 8.0, "key_tile": 64.0, "vector_heads": 33.0, "dispatch": 1.0, "split_seen": 2.0,
+    "kv8_least_dim": 128.0, "block_clk": 6000.0, "kv8_block": 0.15,
+}  # fmt: skip
 #: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
-#: of 128; TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, blocks of fp8 keys starting cheaply;
-#: vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all key tiles of a batch among the
-#: SMs where its sequences have lengths of their own; SGLang's Triton kernels take up to eight parts and tiles
-#: of 32 keys. [units of decode.toml] A fit starts from each; sources in docs/families/decode.md.
-#: ``block_clk`` and ``kv8_block`` are a prior.
+#: of 128; TensorRT-LLM runs XQA; vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all
+#: key tiles of a batch among the SMs where its sequences have lengths of their own; SGLang's Triton kernels
+#: take up to eight parts and tiles of 32 keys. [units of decode.toml] A fit starts from each; sources in
+#: docs/families/decode.md.
 _HABITS = (
     {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0},
-    {
-        "split_waves": 8.0, "key_tile": 64.0, "vector_heads": 33.0, "dispatch": 1.0, "split_seen": 2.0,
-        "kv8_least_dim": 128.0, "block_clk": 6000.0, "kv8_block": 0.15,
-    },
+    _XQA,
     {"split_fill": 1.0, "most_parts": 32.0},
     {"split_fill": 2.0, "most_parts": 32.0, "scan_sequences": 31.0},
     {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
@@ -236,6 +239,8 @@ DECODE = Law(
     read_coefficients(__package__, "decode")["decode"],
     habits=_HABITS,
     library_host=_HOST,
+    # kernels that no other library calls; on Ada the priors, of memory on the chip's package, do not hold
+    library_habits={"trtllm/hopper": _XQA, "trtllm/ampere-ga100": _XQA},
     by_row=True,
 )
 LAWS = (DECODE,)

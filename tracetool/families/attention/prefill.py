@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import (
@@ -26,6 +26,7 @@ from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_t
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
+from tracetool.families.loops import LONGER, SHORT, loop_more_us
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -53,15 +54,8 @@ LATENCY_CLK = 1900.0
 #: Special functions a score: its exponential, and its share of the rescaling of a row. Free fits give 1.30 to
 #: 1.43 on four GPUs. [1]
 EXPONENTIALS = 1.3
-#: A kernel of its own that writes keys and values to the cache: its start, end and latency. [us]
-WRITE_US = ALONE_US + LATENCY_CLK / LAUNCH_MHZ
-#: From the first event of a measuring loop to its first kernel, a call from Python and the launch of a graph
-#: [us], and the fewest operators that share it: a prior.
-LOOP_START_US = 15.0
-#: Operators that loops time at once: the times of tables are whole ticks of an event, 32 ns, divided by as
-#: many. [1] By definition of ai-dynamo/aiconfigurator, ``collect_attn.py`` of vLLM and TensorRT-LLM, and of
-#: SGLang.
-SHORT_LOOP, SGLANG_LOOP = 6.0, 20.0
+#: A kernel of its own that writes keys and values to the cache; in 8 bits it waits for their scales too. [us]
+WRITE_US, WRITE_KV8_US = ALONE_US, ALONE_US + LATENCY_CLK / LAUNCH_MHZ
 #: p-norms of a core's time with its draw from L2, and of both with memory: nearly the longest alone. Free
 #: fits of the second give 3.7 to 8; fixing it costs less than 0.1 points of MAPE. [1]
 L2_NORM, MEMORY_NORM = 6.0, 6.0
@@ -77,7 +71,7 @@ RESIDENT_SHARE = 0.7
 _DATA = read_coefficients(__package__, "prefill")
 
 
-def launches_us(launch: Floats, rows: OperatorColumns, gpu: Gpu, loop_us: float) -> Floats:
+def launches_us(launch: Floats, rows: OperatorColumns, gpu: Gpu, kv8: Bools, loop_us: float) -> Floats:
     """Return the launches of an operator, stated at 1980 MHz, as a row has them. Shape (n,). [us]
 
     In a trace what packs, plans, writes and combines are kernels of their own; where no row of the cache is
@@ -85,8 +79,10 @@ def launches_us(launch: Floats, rows: OperatorColumns, gpu: Gpu, loop_us: float)
     """
     launch = launch * launch_pace(gpu)
     alone = np.minimum(launch, ALONE_US)
-    unwritten = np.maximum(launch - WRITE_US * launch_pace(gpu), alone)
-    waited = np.maximum(np.where(cache_written(rows), launch, unwritten) + loop_us, alone)
+    write = np.where(kv8, WRITE_KV8_US, WRITE_US) * launch_pace(gpu)
+    unwritten = np.maximum(launch - write, alone)
+    waited = np.where(cache_written(rows), launch, unwritten) + loop_us + loop_more_us(rows)
+    waited = np.maximum(waited, alone)
     return np.where(of_a_trace(rows), alone, waited)
 
 
@@ -236,7 +232,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
     appending = c["token_clk"] * tokens / sms
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
-    launch = launches_us(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0), rows, gpu, c["loop_us"])
+    launch = launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0)
+    launch = launches_us(launch, rows, gpu, s.kv_size <= 1.0, c["loop_us"])
     alone = of_a_trace(rows)
     passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
     appending = np.where(written & ~alone, appending, 0.0)
@@ -266,11 +263,6 @@ WRITE_PASSES = 2.0 / 0.85
 #: definition of vllm-project/vllm, csrc/cache_kernels.cu (``reshape_and_cache_flash``), and
 #: sgl-project/sglang, python/sglang/jit_kernel (``store_cache``); an SM holds 2048 threads.
 VLLM_TOKENS, SGLANG_TOKENS = 4.0, 64.0
-
-
-#: What the start of its loop adds to each operator of a library's tables.
-SHORT: dict[str, tuple[float, float]] = {"loop_us": (1.0, LOOP_START_US / SHORT_LOOP)}
-LONGER: dict[str, tuple[float, float]] = {"loop_us": (1.0, LOOP_START_US / SGLANG_LOOP)}
 
 
 def _written(at_once: float) -> dict[str, tuple[float, float]]:
@@ -310,6 +302,17 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
     },
 }
 
+#: Of encoders, which have no cache to write: TensorRT-LLM's two kernels more and its pass are those of
+#: prefill; its kernels for Hopper pad heads to a power of two (cpp/kernels/fmha_v2/src/fmha/warpspec,
+#: kernel_traits.h, ``D``: of heads up to 128).
+_ENCODER_HOST = {
+    "vllm": SHORT,
+    "sglang": LONGER,
+    "trtllm": {"pass_factor": (1.0, 1.0), "launch_us": (1.0, 2.0 * ALONE_US), **SHORT},
+    "trtllm/hopper": {"pad_dim": (0.0, 1.0)},
+    "torch": _HOST["torch"],
+}
+
 PREFILL = Law(
     "prefill",
     _parts,
@@ -327,7 +330,7 @@ ENCODER = replace(
     PREFILL,
     name="encoder",
     parent="prefill",
-    library_host={"torch": _HOST["torch"]},
+    library_host=_ENCODER_HOST,
     priors={**_DATA["prefill"], **_DATA["encoder"]},
     habits=(
         {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM

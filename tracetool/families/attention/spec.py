@@ -22,7 +22,17 @@ ATTENTION = Family(
         TableOperator(
             "attention",
             ("batch", "q_len", "heads", "head_dim"),
-            ("phase", "kv_len", "kv_heads", "causal", "window", "kv_dtype", "cache_write", "values_shared"),
+            (
+                "phase",
+                "kv_len",
+                "kv_heads",
+                "causal",
+                "window",
+                "kv_dtype",
+                "cache_write",
+                "values_shared",
+                "loop_operators",
+            ),
             choices={"phase": ("prefill", "decode", "backward")},
             same={"kv_len": "q_len"},
             in_phase={"decode": ("kv_len",)},

@@ -16,6 +16,7 @@ from tracetool.core.work import Work
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.law import Coefficients, Law
+from tracetool.families.loops import GRAPH_US, LOOP_START_US, NEXT_US, SCAN_LOOP
 from tracetool.families.pieces import Pieces, combined
 from tracetool.families.ssm.conv1d import Convolutions, conv1d_work, is_conv1d, is_update
 from tracetool.families.ssm.delta_net import (
@@ -54,12 +55,16 @@ def _pieces(
     serial: Floats | float = 0.0,
     passes: float = 1.0,
     distinct: Floats | None = None,
+    more: Floats | float = 0.0,
 ) -> Pieces:
-    """Return the parts of one kernel: ``passes`` over its bytes, from L2 as far as the distinct ones fit."""
+    """Return the parts of one kernel: ``passes`` over its bytes, from L2 as far as the distinct ones fit.
+
+    ``more`` bytes belong to the loop and not to the work.
+    """
     n = len(work.dram_bytes)
     resident = work.dram_bytes if distinct is None else distinct
     missed = 1.0 - 1.0 / (1.0 + (resident / (L2_SHARE * gpu.l2_bytes)) ** L2_SHARPNESS)
-    moved = work.dram_bytes * passes
+    moved = work.dram_bytes * passes + more
     return Pieces(
         fixed_s=np.full(n, c["launch_us"] * 1e-6),
         serial_cycles=LATENCY_CLK + serial + np.zeros(n),
@@ -116,7 +121,9 @@ def _gdn_chunk(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     rows_of_chunk = np.minimum(of.tokens / of.sequences, CHUNK)
     distinct = of.activation_bytes + of.chunks * of.states * of.size
     serial = rows_of_chunk * c["token_clk"]
-    return _pieces(work, gpu, c, core, serial, c["pass_factor"], distinct)
+    # a read and a write of queries and keys
+    normalizing = c["normalized"] * 4.0 * of.tokens * of.key_heads * of.key_dim * of.size
+    return _pieces(work, gpu, c, core, serial, c["pass_factor"], distinct, normalizing)
 
 
 def _gdn_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -124,8 +131,9 @@ def _gdn_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     blocks = of.sequences * of.value_heads
     # states are read and written in place
     distinct = of.sequences * of.states * STATE_BYTES
+    more = 2.0 * distinct * (c["state_share"] - 1.0)
     core = blocks / gpu.sm_count * c["block_clk"]
-    return _pieces(delta_rule_work(of), gpu, c, core, distinct=distinct)
+    return _pieces(delta_rule_work(of), gpu, c, core, distinct=distinct, more=more)
 
 
 def _mamba2(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -165,6 +173,27 @@ def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 _CUDA_CONVOLUTION = {"block_tokens": 1024.0, "block_clk": 250.0}
 #: As its tables under SGLang 0.5.10 have it (docs/families/gdn.md), with the launch of streams.
 _CUDA_ALONE = {**_CUDA_CONVOLUTION, "keys_alone": 1.0, "launch_us": 2.0}
+#: What a loop of graphs that hold one operator each adds to it.
+_GRAPHS = {"launch_us": (1.0, LOOP_START_US / SCAN_LOOP + GRAPH_US)}
+#: Loops over TensorRT-LLM's kernels, and over SGLang's of its version for Ampere, replay graphs of one
+#: operator and convolve keys alone; that over SGLang's chunks normalizes queries and keys by two kernels
+#: more; TensorRT-LLM's update reads states of 16 bits and writes them in 32, and a block takes as long as its
+#: state (ai-dynamo/aiconfigurator,
+#: ``collect_gdn.py`` of each library, that of SGLang before its commit e23be5a79 too).
+_UPDATE_HOST = {
+    "trtllm": {**_GRAPHS, "keys_alone": (0.0, 1.0)},
+    "sglang": {"keys_alone": (0.0, 0.0)},
+    "sglang/ampere-ga100": {**_GRAPHS, "keys_alone": (0.0, 1.0)},
+    "vllm": {"keys_alone": (0.0, 0.0)},
+}
+_CHUNK_HOST = {
+    "trtllm": _GRAPHS,
+    "sglang": {"launch_us": (1.0, 2.0 * NEXT_US), "normalized": (1.0, 1.0)},
+}
+_STEP_HOST = {
+    "trtllm": {**_GRAPHS, "state_share": (0.75, 0.0), "block_clk": (0.75, 0.0)},
+    "sglang/ampere-ga100": _GRAPHS,
+}
 CONV1D = Law(
     "conv1d",
     _conv1d,
@@ -172,12 +201,23 @@ CONV1D = Law(
     spread=(-1.4, 2.6),
     habits=(_CUDA_CONVOLUTION, {**_CUDA_CONVOLUTION, "keys_alone": 1.0}),
     # NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/causalConv1d; state-spaces/mamba calls causal_conv1d_cuda
-    library_habits={"trtllm": _CUDA_ALONE, "torch": {**_CUDA_ALONE, "keys_alone": 0.0}},
+    library_habits={
+        "sglang/ampere-ga100": {**_CUDA_CONVOLUTION, "keys_alone": 1.0},
+        "trtllm": _CUDA_ALONE,
+        "torch": {**_CUDA_ALONE, "keys_alone": 0.0},
+    },
     by_row=True,
 )
-CONV1D_UPDATE = Law("conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.6, 0.8), by_row=True)
-GDN_CHUNK = Law("gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-1.2, 0.6), by_row=True)
-GDN_UPDATE = Law("gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.3, 0.3), by_row=True)
+CONV1D_UPDATE = Law(
+    "conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.6, 0.8),
+    library_host=_UPDATE_HOST, by_row=True,
+)  # fmt: skip
+GDN_CHUNK = Law(
+    "gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-1.2, 0.6), library_host=_CHUNK_HOST, by_row=True
+)
+GDN_UPDATE = Law(
+    "gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.3, 0.3), library_host=_STEP_HOST, by_row=True
+)
 GDN = Law("gdn", _delta_net, _DATA["gdn"], spread=(-0.9, 0.9))
 MAMBA2 = Law("mamba2", _mamba2, _DATA["mamba2"], spread=(-0.9, 0.9))
 LAWS = (MAMBA2, CONV1D, CONV1D_UPDATE, GDN_CHUNK, GDN_UPDATE, GDN)
