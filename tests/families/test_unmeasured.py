@@ -303,10 +303,14 @@ def test_a_librarys_own_kernels_are_told_for_the_architectures_no_other_runs_the
     borrowed = members(law, load_gpu("b200-sxm"), "trtllm 1.3.0rc20", "torch_flow", every)
     assert {one.library for one in borrowed} <= {"vllm", "sglang"}
     assert not told_by_source(borrowed)
+    # where a fit of its own tables led is none of what source tells
+    assert "block_clk" not in own.coefficients
     # and what only TensorRT-LLM runs there tells nothing of others
     every = tuple(one for one in implementations(law.name) if one.stack != "vllm")
     left = members(law, load_gpu("a100-sxm"), "vllm 0.14.0", "vllm_flash_attn", every)
     assert {one.library for one in left if not one.bounds_only} == {"sglang"}
+    # FlashAttention 2 packs heads by two copies and holds two blocks on an SM of an A100
+    assert {(one.coefficients["pack_us"], one.coefficients["resident"]) for one in left} == {(4.0, 2.0)}
 
 
 def test_encoders_of_tensorrt_llm_pad_heads_on_hopper() -> None:

@@ -28,7 +28,7 @@ from tracetool.families.attention.tiling import (
 )
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.loops import LONGER, SHORT
+from tracetool.families.loops import LONGER, NEXT_US, SHORT
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -202,25 +202,36 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-#: TensorRT-LLM's XQA: parts of 128 keys up to eight waves, blocks of fp8 keys starting cheaply.
-#: [units of decode.toml] Sources in docs/families/decode.md; ``block_clk`` and ``kv8_block`` are a prior.
+#: TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, by the window in fp8 alone, and leaves other
+#: groups to a kernel without tensor cores. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM: see
+#: docs/families/decode.md.
 _XQA = {
     "split_waves": 8.0, "key_tile": 64.0, "vector_heads": 33.0, "dispatch": 1.0, "split_seen": 2.0,
-    "kv8_least_dim": 128.0, "block_clk": 6000.0, "kv8_block": 0.15,
+    "kv8_least_dim": 128.0,
 }  # fmt: skip
 #: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
 #: of 128; TensorRT-LLM runs XQA; vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all
 #: key tiles of a batch among the SMs where its sequences have lengths of their own; SGLang's Triton kernels
 #: take up to eight parts and tiles of 32 keys. [units of decode.toml] A fit starts from each; sources in
-#: docs/families/decode.md.
+#: docs/families/decode.md. ``block_clk`` and ``kv8_block`` of XQA are where its own tables led, so that they
+#: are none of what source tells of it.
 _HABITS = (
     {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0},
-    _XQA,
+    {**_XQA, "block_clk": 6000.0, "kv8_block": 0.15},
     {"split_fill": 1.0, "most_parts": 32.0},
     {"split_fill": 2.0, "most_parts": 32.0, "scan_sequences": 31.0},
     {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
 )  # fmt: skip
 
+#: FlashAttention 2, which vLLM calls before Hopper, packs heads by a copy of queries and one of results, not
+#: where a window is set, and splits keys by waves of two blocks an SM; 80 KB of keys of 128 let an A100 hold
+#: two, an L40S one (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, ``seqlenq_ngroups_swapped`` and
+#: ``num_splits_heuristic``). [units of decode.toml] By definition of these.
+_FLASH2: dict[str, tuple[float, float]] = {
+    "split_fill": (0.0, 1.0), "split_waves": (0.0, 2.0), "resident": (0.0, 1.0), "split_single": (0.0, 0.0),
+    "split_seen": (0.0, 1.0), "pack_windowed": (0.0, 0.0), "pack_us": (0.0, 2.0 * NEXT_US),
+    "scan_sequences": (0.0, 0.0),
+}  # fmt: skip
 #: SGLang converts new keys and values, looks for the query's largest number and quantizes it, before it
 #: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
 #: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
@@ -228,6 +239,8 @@ _HABITS = (
 #: TensorRT-LLM in the kernel that rotates it.
 _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm": SHORT,
+    "vllm/fa2": _FLASH2,
+    "vllm/flash_attn/ampere-ga100": {**_FLASH2, "resident": (0.0, 2.0), "split_waves": (0.0, 1.0)},
     "sglang": LONGER,
     "sglang/trtllm": {"launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
     "trtllm": SHORT,
