@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from stack_tables import SHARED, Cell, cells, kernel_words
 from tracetool.calibrate.conformal import LEAST_GROUPS, band
 from tracetool.calibrate.joint import GpuRows, JointFit, errors, fit_joint
 from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import (
     FittedLaw,
     Implementation,
@@ -31,8 +32,11 @@ from tracetool.families.implementations import (
     library_of,
     words_of,
 )
-from tracetool.families.law import Law
+from tracetool.families.law import Coefficients, Law
+from tracetool.families.pieces import Pieces
 from tracetool.families.pricing import laws
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.unmeasured_libraries import host_of
 
 HERE = Path(__file__).resolve().parent.parent
 FAMILIES = HERE / "tracetool" / "families"
@@ -96,8 +100,49 @@ def words_of_set(one: FittedSet) -> tuple[str, ...]:
 
 def fit_set(law: str, name: str, of_set: Sequence[Cell]) -> FittedSet:
     """Fit one implementation on half of the groups of shapes; errors and band are of the other half."""
-    fit = fit_joint(laws()[law], [merge(c.half(0) for c in group) for group in by_gpu(of_set)])
-    return scored(law, name, of_set, fit)
+    told = told_by_source(law, of_set)
+    fit = fit_joint(as_told(laws()[law], told), [merge(c.half(0) for c in group) for group in by_gpu(of_set)])
+    return scored(law, name, of_set, with_told(fit, told))
+
+
+def told_by_source(law: str, of_set: Sequence[Cell]) -> dict[str, dict[str, float]]:
+    """Return the sizes and habits that public source tells of a library's own kernels, by architecture."""
+    found: dict[str, dict[str, float]] = {}
+    for cell in of_set:
+        called, architecture = words_of(cell.implementation), cell.part.gpu.architecture
+        host = host_of(laws()[law], library_of(cell.stack), called, architecture)
+        told = {k: more for k, (factor, more) in host.items() if laws()[law].priors[k].choices and not factor}
+        found.setdefault(architecture, {}).update(told)
+    # what all rows say holds of rows that do not
+    for architecture, values in found.items() if "gate" in laws()[law].priors else ():
+        rows = [c.part.data.rows for c in of_set if c.part.gpu.architecture == architecture]
+        if not any(one.number("gated", 1.0).any() for one in rows):
+            values["gate"] = 1.0
+        values["remote_to_first"] = float(all(one.number("remote_to_first", 0.0).all() for one in rows))
+    return found
+
+
+def as_told(law: Law, told: Mapping[str, Mapping[str, float]]) -> Law:
+    """Return a law whose sizes and habits are not chosen where source tells them."""
+    names = {name for one in told.values() for name in one}
+    if not names:
+        return law
+
+    def parts(rows: OperatorColumns, gpu: Gpu, values: Coefficients) -> Pieces:
+        return law.parts(rows, gpu, {**values, **told.get(gpu.architecture, {})})
+
+    fixed = {name: replace(law.priors[name], choices=()) for name in names}
+    habits = tuple(habit for habit in law.habits if not names & habit.keys())
+    return replace(law, parts=parts, priors={**law.priors, **fixed}, habits=habits)
+
+
+def with_told(fit: JointFit, told: Mapping[str, Mapping[str, float]]) -> JointFit:
+    """Return a fit that states what source tells: of all architectures alike, or of each."""
+    alike = len({tuple(sorted(one.items())) for one in told.values()}) == 1
+    shared = {**fit.values, **(next(iter(told.values())) if alike else {})}
+    own = {} if alike else told
+    names = fit.by_architecture.keys() | own.keys()
+    return JointFit(shared, {a: {**fit.by_architecture.get(a, {}), **own.get(a, {})} for a in sorted(names)})
 
 
 def scored(law: str, name: str, of_set: Sequence[Cell], fit: JointFit) -> FittedSet:

@@ -101,6 +101,8 @@ def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container
     gpu, found = load_gpu(frame["gpu"][0]), []
     if "stack" not in frame.columns:
         frame = frame.with_columns(pl.lit(stack).alias("stack"), pl.lit("").alias("implementation"))
+    if operator == "moe":
+        frame = with_loops(frame, frame["stack"][0])
     for (name,), part in frame.group_by(["implementation"], maintain_order=True):
         table = read_table(part.drop("measured_us", "gpu", "power_limit_w", "measured_w", strict=False))
         rows, seconds = table.rows.take(table.index), part["measured_us"].to_numpy() * 1e-6
@@ -116,6 +118,17 @@ def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container
                 data = LawRows(of_law, seconds[at], clock[at, None] * 1e6, shape_groups(of_law))
                 found.append(Cell(law.name, frame["stack"][0], str(name), operator, GpuRows(gpu, data)))
     return found
+
+
+def with_loops(frame: pl.DataFrame, stack: str) -> pl.DataFrame:
+    """Return a table of experts with what the loop that timed a version is known to do."""
+    sizes = pl.concat_list("hidden", "intermediate")
+    without = sizes.is_in([list(pair) for pair in UNGATED]) & (pl.col("top_k") > 1) & (stack in UNGATED_IN)
+    called = pl.col("implementation").str.contains("nongated")
+    frame = frame.with_columns(gated=~(without | called))
+    bare = REMOTE_TO_FIRST.get(stack)
+    some = pl.col("dtype").is_in(["bf16", "fp8_block"]) & sizes.is_in([list(pair) for pair in bare or []])
+    return frame.with_columns(remote_to_first=some if bare is None or bare else pl.lit(value=True))
 
 
 #: Tables of other versions of a library on a GPU that is fitted: file and stack.
@@ -134,6 +147,17 @@ SHARED_VALUES = {"b200-sxm_trtllm_generation_attention"}
 #: hundred of those that take a millisecond. [1] By definition of ai-dynamo/aiconfigurator,
 #: ``collector/helper.py``, ``benchmark_with_power``.
 LONG_LOOP = 1000.0
+#: Versions whose loops call some layers' kernels alone, experts of other GPUs taken for the first of this
+#: one: hidden and intermediate sizes, all where none is given (ai-dynamo/aiconfigurator, collect_moe.py:
+#: before its commit e23be5a79 all layers, then those whose router is a plain softmax).
+REMOTE_TO_FIRST: dict[str, list[tuple[int, int]]] = {
+    "sglang 0.5.10": [],
+    "sglang 0.5.14": [(4096, 14336), (6144, 16384), (2816, 704), (2048, 1408)],
+}
+#: Versions whose loops leave out the gate where a model has none, and the sizes of those models (the same:
+#: NemotronH, relu2). Loops before time a gate all the same; TensorRT-LLM's implementations say it.
+UNGATED_IN = {"vllm 0.24.0", "sglang 0.5.14"}
+UNGATED = [(1024, 2688), (2048, 5120), (2688, 1856), (4096, 2688), (8192, 5120)]
 #: Operators as those tables' names end.
 _ENDS = {"context_attention": "prefill", "generation_attention": "decode", "gemm": "gemm", "moe": "moe"}
 

@@ -16,7 +16,7 @@ from tracetool.families.implementations import (
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
-from tracetool.model.projects import is_untimed, project_of
+from tracetool.model.projects import is_untimed, project_of, runs_on
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
@@ -56,6 +56,7 @@ def candidates(
     # what a library runs untimed tells nothing of others that call the same kernels
     timed = (one for one in every if not library or one.stack == library or not is_untimed(one, law))
     every = tuple(timed) or every
+    every = tuple(one for one in every if runs_on(one, law, architecture)) or every
     anywhere = every
     shortened = tuple(one for one in every if library and one.stack == library and _abbreviates(called, one))
     near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)

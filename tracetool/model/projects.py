@@ -17,7 +17,8 @@ class Project:
     words: tuple[str, ...]  # any of them in a kernel's name tells the project
     whole: bool  # they are all of an operator, so that it takes as long in any library
     untimed: frozenset[str]  # libraries that run a default where others have the kernels timed first
-    formats: frozenset[str]  # laws whose kernels come in tiles to time
+    formats: frozenset[str]  # laws it is for: whose kernels come in tiles to time, or are made for few
+    only: frozenset[str]  # architectures they are made for, none where any
 
     def names(self, called: str) -> bool:
         """Return whether a name is that of one of the project's kernels."""
@@ -43,12 +44,22 @@ def is_untimed(one: Implementation, law: str) -> bool:
     return any(project.made(one) for project in by_default)
 
 
+def runs_on(one: Implementation, law: str, architecture: str) -> bool:
+    """Return whether an implementation's kernels may run on an architecture, as far as projects tell."""
+    told = [p.only for p in _projects() if p.only and law in p.formats and p.made(one)]
+    return all(architecture in only for only in told)
+
+
 @cache
 def _projects() -> tuple[Project, ...]:
     text = resources.files(__package__).joinpath("projects.toml").read_text("utf-8")
     return tuple(
         Project(
-            tuple(entry["words"]), entry["whole"], frozenset(entry["untimed"]), frozenset(entry["formats"])
+            tuple(entry["words"]),
+            entry["whole"],
+            frozenset(entry["untimed"]),
+            frozenset(entry["formats"]),
+            frozenset(entry.get("only", ())),
         )
         for entry in tomllib.loads(text).values()
     )

@@ -36,7 +36,7 @@ _TEXTS: Final = frozenset(
         *LIBRARY_COLUMNS,
     }
 )
-_FLAGS: Final = frozenset({"causal", "cache_write", "values_shared"})
+_FLAGS: Final = frozenset({"causal", "cache_write", "values_shared", "remote_to_first", "gated"})
 #: Columns that may be zero; every other number of an operator is at least 1.
 _MAY_BE_ZERO: Final = frozenset({"window", "padding", "reads", "writes", "bytes", "elements", *SHARES})
 #: Launch geometry of a kernel table and what it is called among the model's columns.

@@ -5,8 +5,6 @@ Equation and sources: docs/families/moe.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
@@ -14,33 +12,28 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.moe.problem import Experts, expert_layers, layers_work
+from tracetool.families.moe.problem import Experts, expert_layers, layers_work, stored_formats
+from tracetool.families.moe.tiles import (
+    BLOCK,
+    BLOCK_BY_TOKENS,
+    BY_EXPERTS,
+    BY_PAIRS,
+    BY_TOKENS,
+    FASTEST,
+    UNTIMED,
+    Tile,
+    offered,
+    resident,
+)
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Tiles (tokens, columns) of which the library picks the fastest. [elements] A prior.
-TILES = (
-    (16.0, 64.0),
-    (16.0, 128.0),
-    (32.0, 128.0),
-    (64.0, 64.0),
-    (64.0, 128.0),
-    (128.0, 128.0),
-    (128.0, 256.0),
-)
-#: Tiles (tokens, columns) of a library without a measured table: with no more tokens than experts, and with
-#: more. [elements] By the libraries' sources (vllm, sglang: get_default_config).
-TABLE = ((16.0, 32.0), (64.0, 64.0))
-#: Tile (tokens, columns) of CUTLASS experts on Hopper that nobody timed: the first of the list. [elements] By
-#: NVIDIA/TensorRT-LLM, ``get_candidate_tiles_sm90`` and, in FlashInfer too, ``mAllProfiles.front()``.
-FIRST = ((128.0, 16.0),)
-#: Ways to choose a tile: the fastest, by a table, or the first listed. [1] By definition: their numbers.
-FASTEST, BY_TABLE, UNTIMED = 0.0, 1.0, 2.0
 #: Share of pairs of other GPUs that are left out: the least law.toml allows. [1] By definition of its bounds.
 NO_PAIRS = 0.001
-_TILES_OF = {FASTEST: TILES, BY_TABLE: TABLE, UNTIMED: FIRST}
 #: Share of L2 that weights read again and again keep to themselves. [1] A prior.
 RESIDENT_SHARE = 0.7
+#: Share of L2's peak that passes over what it holds reach. [1] A prior.
+PASSES_SHARE = 0.5
 
 
 def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, Floats]]:
@@ -48,34 +41,43 @@ def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, 
     pairs = e.pairs + c["remote_products"] * e.remote
     active = e.count.sum(axis=0)
     weights = active * (e.gate + 1.0) * e.inner * e.hidden * e.size
-    missed = 1.0 - c["l2_hit"] / (1.0 + (weights / (RESIDENT_SHARE * gpu.l2_bytes)) ** 4)
+    missed = 1.0 - c["l2_hit"] * _fitting(weights, gpu.l2_bytes)
     shapes = ((e.gate * e.inner, e.hidden), (e.hidden, e.inner))
     return [
         (n, k, active * n * k * e.size * missed + pairs * (2.0 * n + k * e.passing_size)) for n, k in shapes
     ]
 
 
+def _fitting(size: Floats, l2_bytes: float) -> Floats:
+    """Return the share of data of a size [B] that L2 keeps."""
+    return np.asarray(1.0 / (1.0 + (size / (RESIDENT_SHARE * l2_bytes)) ** 4))
+
+
 def _tiles(e: Experts, c: Coefficients, tile: float) -> Floats:
     """Return the tiles of that many tokens."""
     whole = (e.count * np.ceil(e.tokens_each * (1.0 / tile))).sum(axis=0)
-    return np.asarray(whole + c["remote_products"] * e.remote / tile)
+    return np.asarray(whole + (c["remote_products"] * e.remote + e.first) / tile)
 
 
 def _products(
-    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tiles: Floats, tile: float, wide: float,
+    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tiles: Floats, tile: Tile,
     moved: list[tuple[Floats, Floats, Floats]],
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """Return serial and core cycles of both grouped products."""
     sms = float(gpu.sm_count)
     serial, core = np.zeros_like(tiles), np.zeros_like(tiles)
-    step = 2.0 * tile * wide * 64.0 / rate + c["k_step_cycles"]
-    width = (tile * e.passing_size + wide * e.size) / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
+    flops_cycles = 2.0 * tile.tokens * tile.columns * tile.depth / rate
+    most = resident(tile, gpu, e.size)
+    l2_bytes_per_clock = gpu.l2_bytes_per_clock * c["l2_efficiency"]
+    width = (tile.tokens * e.passing_size + tile.columns * e.size) / l2_bytes_per_clock
     for columns, depth, moved_bytes in moved:
-        blocks = tiles * np.ceil(columns / wide)
+        blocks = tiles * np.ceil(columns / tile.columns)
         waves, whole = np.ceil(blocks / sms), np.maximum(blocks / sms, 1.0)
         # a persistent kernel, or several blocks an SM, fills the last wave
         charged = whole + c["tail_share"] * (waves - whole)
-        products = charged * np.ceil(depth / 64.0) * step
+        # blocks that share an SM hide each other's steps
+        step = flops_cycles + c["k_step_cycles"] / (np.clip(blocks / sms, 1.0, most) if tile.warps else most)
+        products = charged * np.ceil(depth / tile.depth) * step
         drawn = moved_bytes / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
         steady = combined(products, blocks * width * depth, c["fill_norm"])
         # the 4-norm by squares and roots, which cost less than powers
@@ -85,35 +87,37 @@ def _products(
 
 
 def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    e = expert_layers(rows, gpu)
+    e = expert_layers(rows, gpu, c["gate"], c["remote_to_first"])
     n = len(rows)
-    words = rows.text("dtype", "bf16")
+    words = stored_formats(rows)
     quantized = e.passing_size < 2.0
     # kernels of FP8 reach another share of their peak, and no more than all of it
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
     rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
     best = np.full(n, np.inf)
     serial, core, chosen = (np.zeros(n) for _ in range(3))
-    few = e.tokens <= e.local
-    moved, tiles = _moved(e, gpu, c), {tile: _tiles(e, c, tile) for tile in {tile for tile, _ in TILES}}
-    for tile, wide in _TILES_OF[c["tile_table"]]:
-        a, b = _products(e, gpu, c, rate, tiles[tile], tile, wide, moved)
-        time = a + b
-        if c["tile_table"] == BY_TABLE:
-            time = np.where(few == (tile == TABLE[0][0]), 0.0, np.inf)
+    moved, ways = _moved(e, gpu, c), offered(c["tile_table"], e)
+    tiles = {tokens: _tiles(e, c, tokens) for tokens in {tile.tokens for tile, _ in ways}}
+    for tile, mask in ways:
+        a, b = _products(e, gpu, c, rate, tiles[tile.tokens], tile, moved)
+        time = a + b if mask is None else np.where(mask, 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
         serial, core = np.where(faster, a, serial), np.where(faster, b, core)
-        chosen = np.where(faster, tile, chosen)
+        chosen = np.where(faster, tile.tokens, chosen)
     pairs = e.pairs + c["remote_passes"] * np.maximum(e.tokens * e.top_k - e.pairs, 0.0)
-    passing = c["inner_factor"] * pairs * e.inner * 6.0 + c["outer_factor"] * pairs * e.hidden * 2.0
-    scaling = c["quantize_factor"] * 3.0 * (e.tokens * e.hidden + pairs * e.inner)
+    between, out = pairs * e.inner * 6.0, pairs * e.hidden * 2.0
+    scales = np.where(quantized, 3.0 * (e.tokens * e.hidden + pairs * e.inner), 0.0)
+    passing, kept = np.zeros(n), np.zeros(n)
+    for factor, size in (("inner_factor", between), ("outer_factor", out), ("quantize_factor", scales)):
+        share = _fitting(size, gpu.l2_near_bytes)  # what a kernel writes the next finds there
+        passing, kept = passing + c[factor] * size * (1.0 - share), kept + c[factor] * size * share
     launch = c["launch_us"] * np.where(quantized, c["launch_quantized"], 1.0)
     sorting = (c["pair_ns"] * e.tokens * e.top_k + c["expert_ns"] * e.experts) * 1e-9
     return Pieces(
         fixed_s=launch * 1e-6 + sorting,
-        serial_cycles=serial,
-        stream_s=(passing + np.where(quantized, scaling, 0.0)) / gpu.dram_bytes_per_s,
+        serial_cycles=serial + kept / (PASSES_SHARE * gpu.l2_bytes_per_clock),
+        stream_s=passing / gpu.dram_bytes_per_s,
         core_cycles=core,
         memory_s=(moved[0][2] + moved[1][2]) / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, c["overlap_norm"]),
@@ -129,26 +133,59 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
 
 
+#: No library takes experts of other GPUs for its own: that is a loop. [1] By definition of experts.
+_ALL_HERE: dict[str, tuple[float, float]] = {"remote_to_first": (0.0, 0.0)}
 #: TensorRT-LLM times its tiles and takes the fastest; its CUTLASS experts neither compute pairs with an
 #: expert on another GPU nor pass over them (NVIDIA/TensorRT-LLM,
 #: cpp/tensorrt_llm/kernels/cutlass_kernels/moe_gemm, ``fusedBuildExpertMapsSortFirstToken``).
-_TIMED = {"tile_table": (0.0, FASTEST), "remote_passes": (0.0, NO_PAIRS), "remote_products": (0.0, NO_PAIRS)}
-#: The first tile runs in clusters of one block, which fill shared memory at the peak of L2 at most.
-_UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 1.0)}
-_TIMED_HOST: dict[str, dict[str, tuple[float, float]]] = {"vllm": {}, "sglang": {}, "trtllm": _TIMED}
-#: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time. On
-#: Hopper FlashInfer has CUTLASS's experts alone.
-_TILED_HOST = {
-    **_TIMED_HOST,
-    "vllm/flashinfer/hopper": _UNTIMED,
-    "sglang/flashinfer/hopper": _UNTIMED,
+_TIMED = {
+    "tile_table": (0.0, FASTEST),
+    "remote_passes": (0.0, NO_PAIRS),
+    "remote_products": (0.0, NO_PAIRS),
+    **_ALL_HERE,
 }
-#: Kernels that keep few bytes in flight, and those without a measured table of tiles.
-#: [units of law.toml] A prior, which a fit starts from.
-_HABITS = ({"sm_bytes_clk": 6.0}, {"tile_table": 1.0})
+#: The first tile runs in clusters of one block, which fill shared memory at what streams reach of L2's peak.
+_UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 0.7)}
+#: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time.
+#: On Hopper FlashInfer has CUTLASS's experts alone. Triton's and Marlin's kernels go by tables, vLLM's of 16
+#: bits before version 0.16, when it called them otherwise, by SGLang's.
+_TILED_HOST: dict[str, dict[str, tuple[float, float]]] = {
+    "vllm/flashinfer/hopper": _UNTIMED,
+    "vllm/triton": {"tile_table": (0.0, BY_TOKENS)},
+    "vllm/vllm_fused_moe": {"tile_table": (0.0, BY_EXPERTS)},
+    "sglang/flashinfer/hopper": _UNTIMED,
+    "sglang/triton": {"tile_table": (0.0, BY_EXPERTS)},
+}
+_BLOCK_HOST: dict[str, dict[str, tuple[float, float]]] = {
+    "vllm/triton": {"tile_table": (0.0, BLOCK_BY_TOKENS)},
+    "sglang/triton": {"tile_table": (0.0, BLOCK)},
+}
+_WEIGHT_HOST: dict[str, dict[str, tuple[float, float]]] = {
+    f"{library}/marlin": {"tile_table": (0.0, BY_PAIRS)} for library in ("vllm", "sglang")
+}
+#: Kernels that keep few bytes in flight. [units of law.toml] A prior, which a fit starts from.
+_FEW_BYTES = {"sm_bytes_clk": 6.0}
 
-_PRIORS = read_coefficients(__package__)["moe"]
-MOE = Law("moe", _parts, _PRIORS, spread=(-0.8, 0.8), habits=_HABITS, library_host=_TILED_HOST, by_row=True)
+_HOSTS = {
+    "moe": _TILED_HOST,
+    "moe_fp8": _TILED_HOST,
+    "moe_fp8_block": _BLOCK_HOST,
+    "moe_weight_only": _WEIGHT_HOST,
+}
+_SECTIONS = read_coefficients(__package__)
+
+
+def _law(name: str) -> Law:
+    """Return the law of some formats: tiles to choose from differ, whatever else is alike."""
+    priors = {**_SECTIONS["moe"], **_SECTIONS.get(name, {})}
+    tables = [{"tile_table": way} for way in priors["tile_table"].choices if way not in {FASTEST, UNTIMED}]
+    return Law(
+        name, _parts, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
+        habits=(_FEW_BYTES, *tables), by_row=True,
+        library_host={"vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {})},
+    )  # fmt: skip
+
+
 #: Formats libraries have kernels of their own for, by law. Where none is calibrated, all are priced as one.
 FORMATS = {
     "moe_fp8": ("fp8", "int8", "sq"),
@@ -156,15 +193,8 @@ FORMATS = {
     "moe_fp4": ("nvfp4", "mxfp4", "w4a8_mxfp4_mxfp8"),
     "moe_weight_only": ("int4_wo", "int8_wo", "w4a16_mxfp4"),
 }
-#: Formats whose kernels come in tiles to time.
-_TILED = {"moe", "moe_fp8"}
-LAWS = (
-    MOE,
-    *(
-        replace(MOE, name=name, parent=MOE.name, library_host=_TILED_HOST if name in _TILED else _TIMED_HOST)
-        for name in FORMATS
-    ),
-)
+MOE = _law("moe")
+LAWS = (MOE, *(_law(name) for name in FORMATS))
 
 LAW_NAMES = tuple(law.name for law in LAWS)
 
@@ -172,7 +202,7 @@ LAW_NAMES = tuple(law.name for law in LAWS)
 def moe_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
     """Return the place of each row's law in :data:`LAW_NAMES`, by format. Shape (n,)."""
     del gpu
-    words, chosen = rows.text("dtype", "bf16"), np.zeros(len(rows), dtype=np.int64)
+    words, chosen = stored_formats(rows), np.zeros(len(rows), dtype=np.int64)
     for place, formats in enumerate(FORMATS.values(), start=1):
         chosen[np.any([words == word for word in formats], axis=0)] = place
     return chosen

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import activation_bytes, dtype_of, element_bytes, on_tensor, product_rate
 from tracetool.families.gemm.problem import product_work
 from tracetool.families.moe.routing import routed
 from tracetool.hardware.gpu import Gpu
+
+#: Word of the implementations that convert MXFP4 weights to 16 bits as they load them. [1] By definition of
+#: sgl-project/sglang, ``Mxfp4MoEMethod.process_weights_after_loading``.
+UPCAST = "fused_moe_triton"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Experts:
     hidden: Floats
     inner: Floats  # intermediate size per GPU
     tokens: Floats
+    first: Floats  # pairs with experts on other GPUs that a loop lets the first expert of this one compute
     top_k: Floats
     experts: Floats
     local: Floats  # experts of this GPU
@@ -36,7 +41,7 @@ class Experts:
     tensor: Bools
 
 
-def expert_layers(rows: OperatorColumns, gpu: Gpu) -> Experts:
+def expert_layers(rows: OperatorColumns, gpu: Gpu, gate: float = 2.0, first: float = 0.0) -> Experts:
     """Return the expert layers of rows.
 
     Experts are divided over ``ep`` GPUs, of which the busiest is timed, the intermediate size over ``tp``.
@@ -46,22 +51,45 @@ def expert_layers(rows: OperatorColumns, gpu: Gpu) -> Experts:
     experts = np.maximum(rows.number("experts", 1.0), 1.0)
     ep, tp = np.maximum(rows.number("ep", 1.0), 1.0), np.maximum(rows.number("tp", 1.0), 1.0)
     of_busiest = routed(rows, tokens, top_k, experts, ep)
-    words = dtype_of(rows, "bf16")
-    remote = np.maximum(np.minimum(of_busiest.pairs, tokens) * top_k - of_busiest.pairs, 0.0)
+    words = stored_formats(rows)
+    here = tokens_here(rows, of_busiest.pairs, tokens, np.minimum(top_k, np.maximum(experts / ep, 1.0)))
+    remote = np.maximum(here * top_k - of_busiest.pairs, 0.0)
+    told = (rows.number("remote_to_first", first) > 0.0) & (ep > 1.0)
+    added = np.where(told, remote, 0.0)
     return Experts(
-        of_busiest.pairs, remote, of_busiest.count, of_busiest.tokens_each, rows.number("hidden", 1.0),
-        np.maximum(rows.number("intermediate", 1.0) / tp, 1.0), tokens, top_k, experts,
-        np.maximum(experts / ep, 1.0), _gate(rows), element_bytes(words, 2.0),
-        activation_bytes(words, gpu, 2.0), product_rate(words, gpu), on_tensor(words, gpu),
+        of_busiest.pairs + added, remote - added, of_busiest.count, of_busiest.tokens_each,
+        rows.number("hidden", 1.0), np.maximum(rows.number("intermediate", 1.0) / tp, 1.0),
+        np.where(told, here, tokens), added, top_k, experts, np.maximum(experts / ep, 1.0), _gate(rows, gate),
+        element_bytes(words, 2.0), activation_bytes(words, gpu, 2.0), product_rate(words, gpu),
+        on_tensor(words, gpu),
     )  # fmt: skip
 
 
-def _gate(rows: OperatorColumns) -> Floats:
-    """Return the matrices of each row's first product: 1 where the implementation is called ``nongated``."""
+def tokens_here(rows: OperatorColumns, pairs: Floats, tokens: Floats, most: Floats) -> Floats:
+    """Return how many tokens have an expert on this GPU, of which one has at most ``most``. Shape (n,)."""
+    dealt = np.minimum(pairs, tokens)
+    drawn = tokens * -np.expm1(most * np.log1p(-np.minimum(pairs / (tokens * most), 1.0 - 1e-9)))
+    return np.where(rows.text("distribution", "") == "balanced", dealt, np.minimum(drawn, dealt))
+
+
+def stored_formats(rows: OperatorColumns) -> Texts:
+    """Return the format of each row's weights in memory: 16 bits where a library converts as it loads."""
+    words = dtype_of(rows, "bf16")
     if "implementation" not in rows.columns:
-        return np.full(len(rows), 2.0)
+        return words
     names, places = rows.distinct("implementation")
-    return np.asarray([1.0 if "nongated" in name.lower() else 2.0 for name in names])[places]
+    loaded = np.asarray([UPCAST in name.lower() for name in names], dtype=np.bool_)[places]
+    return np.where(loaded & (words == "w4a16_mxfp4"), "bf16", words).astype(object)
+
+
+def _gate(rows: OperatorColumns, otherwise: float) -> Floats:
+    """Return the matrices of each row's first product: 1 where no gate is stated, or ``nongated`` called."""
+    told = rows.number("gated")
+    found = np.full(len(rows), otherwise)
+    if "implementation" in rows.columns:
+        names, places = rows.distinct("implementation")
+        found = np.asarray([1.0 if "nongated" in name.lower() else otherwise for name in names])[places]
+    return np.where(np.isfinite(told), np.where(told > 0.0, 2.0, 1.0), found)
 
 
 def moe_work(rows: OperatorColumns, gpu: Gpu) -> Work:
@@ -83,7 +111,7 @@ def layers_work(e: Experts, tile: Floats | float) -> Work:
     """
     matrices = e.gate + 1.0
     flops = 2.0 * e.pairs * matrices * e.hidden * e.inner
-    tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0)
+    tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0) + e.first / tile
     issued = np.maximum(2.0 * tiles * tile * matrices * e.hidden * e.inner, flops)
     active = np.maximum(e.count.sum(axis=0), 1e-3)
     weights = active * matrices * e.hidden * e.inner * e.size
