@@ -50,7 +50,7 @@ from tracetool.measure.power_log import (
 from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
-from tracetool.measure.throttled import throttle_log, throttle_note
+from tracetool.measure.throttled import moved_by_clock, throttle_log, throttle_note
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windowed import attributed_windows
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
@@ -309,7 +309,13 @@ def _attribute(
         counted = check_counter(log)
         counter = log if counted is not None and counted.usable else None
         expected = expected_power(device_work, prior)
-        class_energy = attribute_classes(observation, expected_w=expected, limit_w=limit, counter=counter)
+        class_energy = attribute_classes(
+            observation,
+            expected_w=expected,
+            limit_w=limit,
+            counter=counter,
+            unsteady=moved_by_clock(telemetry, logged),
+        )
         observations[pairs[logged]], classes[pairs[logged]] = observation, class_energy
         if expected is not None:
             expectations[pairs[logged]] = expected

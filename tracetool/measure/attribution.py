@@ -12,8 +12,8 @@ from scipy.sparse import csgraph
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
-from tracetool.measure.counter import counter_totals
-from tracetool.measure.design import Design, class_seconds, design, span_of
+from tracetool.measure.counter_stretches import counted_stretches
+from tracetool.measure.design import Design, design
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.launch_spread import launch_spread
 from tracetool.measure.observe import Observation
@@ -164,10 +164,6 @@ def join_canceling(covariance: Floats, enough: Floats, mixed: Bools | None = Non
     return label
 
 
-#: A usable counter and the sensor it integrates agree to about this share.
-_COUNTER_SHARE = 0.005
-
-
 @dataclass(frozen=True)
 class ClassEnergy:
     """Energy of k classes of work, then gaps and idle, within the log's span. True watts and joules."""
@@ -200,25 +196,13 @@ class ClassEnergy:
         return np.maximum(self.energy_j - Z90 * self.energy_sd_j, 0.0), self.energy_j + Z90 * self.energy_sd_j
 
 
-def _counted(observation: Observation, log: PowerLog | None) -> tuple[Floats, Floats, Floats] | None:
-    """The counter's gain over its longest stretch as one equation in the powers."""
-    if log is None:
-        return None
-    totals = counter_totals(log, *span_of(observation.readings, observation.boxes))
-    if totals is None:
-        return None
-    begin, end, energy, deviation = totals
-    seconds, _ = class_seconds(observation.timeline, begin, end)
-    total_sd = np.hypot(deviation, _COUNTER_SHARE * energy)
-    return seconds[None, :], np.array([energy]), np.array([total_sd])
-
-
 def attribute_classes(
     observation: Observation,
     *,
     expected_w: Floats | None = None,
     limit_w: float = np.nan,
     counter: PowerLog | None = None,
+    unsteady: float = 0.0,
 ) -> ClassEnergy:
     """Return the energy of each class of the observation's timeline.
 
@@ -233,6 +217,8 @@ def attribute_classes(
         The GPU's power limit. [W]
     counter : PowerLog, optional
         A log whose energy counter was found usable: its total is kept.
+    unsteady : float
+        By what share the power of all work is known to have moved, as with a clock that did. [1]
 
     Raises
     ------
@@ -244,8 +230,8 @@ def attribute_classes(
         raise BadInput(f"{observation.field} never rises above 0 W", "choose another field, or log again")
     design_of_log = design(readings, observation.boxes, observation.timeline)
     prior = prior_of(readings.power_w, design_of_log, expected_w, limit_w)
-    totals = _counted(observation, counter)
-    solved = solve(design_of_log.matrix, readings.power_w, prior, totals=totals)
+    totals = counted_stretches(observation, counter)
+    solved = solve(design_of_log.matrix, readings.power_w, prior, unsteady=unsteady, totals=totals)
 
     def resolve(elsewhere: Design) -> Floats:
         return resolved(elsewhere.matrix, readings.power_w, prior, solved, totals=totals)

@@ -9,18 +9,17 @@ from scipy import linalg, sparse
 from scipy.sparse import linalg as splinalg
 
 from tracetool.core.arrays import Floats
+from tracetool.measure.reading_noise import reading_noise, share_left, student_weight
 
-#: Degrees of freedom of the readings' noise.
-_FREEDOM = 5.0
 _ROUNDS = 6
+#: Rounds in which noise and the share of the readings that tells it are made to agree.
+_AGAIN = 3
+#: A share of the readings left that is at least this part of the one before agrees with it. [1]
+_ENOUGH_LEFT = 0.9
 #: From this many classes on, rounds are solved by conjugate gradients.
 _LARGE = 800
 #: Powers looked at for misses that are alike.
 _PROBES = 64
-#: Quiet readings from which their noise is told.
-_ENOUGH = 20
-#: How alike launches of a class are taken to be, and how many readings that is worth.
-_ALIKE, _ALIKE_WORTH = 0.01, 5.0
 #: Rows of a matrix worked on at once, and share of its cells filled from which it is written out.
 _BLOCK, _FULL = 512, 0.05
 #: How much wider the ties are made to ask what the readings alone tell.
@@ -73,6 +72,7 @@ def solve(
     prior: Prior,
     *,
     floor_w: float = 0.3,
+    unsteady: float = 0.0,
     totals: tuple[Floats, Floats, Floats] | None = None,
 ) -> Solution:
     r"""Return the powers that explain the readings.
@@ -87,6 +87,8 @@ def solve(
         Ties and bounds.
     floor_w : float
         Smallest noise a reading can have (its resolution). [W]
+    unsteady : float
+        By what share the power of all work is known to have moved, as with a clock that did. [1]
     totals : (rows (c, k) [s], energy (c,) [J], deviation (c,) [J]), optional
         Energies known as a whole, e.g. from a counter.
 
@@ -94,7 +96,9 @@ def solve(
     -----
     Minimizes :math:`\sum_n w_n (A x - y)_n^2 / \sigma^2 + (x - s m)^T D (x - s m)` with one scale
     :math:`s` integrated out; the :math:`w_n` follow a Student likelihood. Powers beyond a bound are
-    tied to it. Noise that is alike from reading to reading widens the covariance.
+    tied to it, which moves them and narrows nothing: a class at its bound is not known better for it. Noise
+    that is alike from reading to reading widens the covariance, and so do misses of work that as many powers
+    as readings explain away.
     """
     n, k = matrix.shape
     weight = np.ones(n)
@@ -111,24 +115,19 @@ def solve(
         bound = np.where(outside, 1.0 / (0.01 * (prior.high_w - prior.low_w)) ** 2, bound)
         miss = power_w - np.asarray(matrix @ x)
         before = noise
-        noise, ratio = _noise(miss, busy, power_w, floor_w)
-        weight = (_FREEDOM + 1) / (_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
+        noise, ratio = reading_noise(miss, busy, power_w, floor_w, unsteady, 1.0)
+        weight = student_weight(miss, noise, ratio)
         if turn > 1 and abs(noise / before - 1) < 0.01 and not outside.any():
             break
-    final = _System(matrix, weight / noise**2, prior, bound, totals)
-    gram = final.gram()
-    right = final.right(power_w, bound * np.clip(x, prior.low_w, prior.high_w), target)
-    covariance = gram.copy()
-    _tie(covariance, prior)
-    covariance.flat[:: k + 1] += bound
-    _invert(covariance)
-    x = covariance @ right
+    x, covariance, gram, noise, weight = _agreed(
+        matrix, power_w, prior, (x, noise, weight), busy, bound, floor_w, unsteady, totals
+    )
+    miss = power_w - np.asarray(matrix @ x)
     information = np.diag(gram).copy()
     loose = gram
     _tie(loose, prior, LOOSE)
     _invert(loose)
     apart = 1.0 / np.maximum(information * np.diag(loose), 1.0)
-    miss = power_w - np.asarray(matrix @ x)
     used = float(np.clip(1.0 - np.diag(covariance) / prior.sd_w**2, 0.0, 1.0).sum())
     return Solution(
         np.clip(x, prior.low_w, prior.high_w),
@@ -158,23 +157,46 @@ def resolved(
     return np.clip(powers, prior.low_w, prior.high_w)
 
 
-def _noise(miss: Floats, busy: Floats, power_w: Floats, floor_w: float) -> tuple[float, Floats]:
-    """Return the noise of quiet readings and each reading's noise over it. [W], shape (n,)
+def _agreed(
+    matrix: sparse.csr_matrix,
+    power_w: Floats,
+    prior: Prior,
+    start: tuple[Floats, float, Floats],
+    busy: Floats,
+    bound: Floats,
+    floor_w: float,
+    unsteady: float,
+    totals: tuple[Floats, Floats, Floats] | None,
+) -> tuple[Floats, Floats, Floats, float, Floats]:
+    """Return powers, their covariance without bounds, the readings' precision, noise and weights.
 
-    Readings of work miss by more than the sensor's noise, for kernels of a class are not all alike; were
-    they judged by the quiet ones of a log that mostly idles, they would count as odd and be let go.
+    As many powers as readings explain away what the readings miss: noise is told by the share of the readings
+    of work that is left, and that share by the noise, until both agree.
     """
-    full = busy > 0.5 * busy.max(initial=0.0)
-    quiet = np.abs(miss[~full] if (~full).sum() >= _ENOUGH else miss)
-    noise = max(floor_w, 1.4826 * float(np.median(quiet)))
-    if not full.any() or full.all():
-        return noise, np.ones(len(miss))
-    alike = _ALIKE * float(np.median(power_w[full]))
-    busy_count = float(full.sum())
-    busy_variance = (1.4826 * float(np.median(np.abs(miss[full])))) ** 2
-    working = (busy_count * busy_variance + _ALIKE_WORTH * alike**2) / (busy_count + _ALIKE_WORTH)
-    more = max(working / noise**2 - 1.0, 0.0) / float(busy[full].mean())
-    return noise, np.sqrt(1.0 + more * np.clip(busy, 0.0, None))
+    k = matrix.shape[1]
+    x, noise, weight = start
+    target, told = prior.mean_w, 1.0
+    turn = 0
+    while True:
+        final = _System(matrix, weight / noise**2, prior, bound, totals)
+        gram = final.gram()
+        covariance = gram.copy()
+        _tie(covariance, prior)
+        covariance.flat[:: k + 1] += bound
+        _invert(covariance)
+        x = covariance @ final.right(power_w, bound * np.clip(x, prior.low_w, prior.high_w), target)
+        left = share_left(float(np.vdot(covariance, gram)), busy)
+        if left > _ENOUGH_LEFT * told or turn == _AGAIN:
+            break
+        turn += 1
+        miss, told = power_w - np.asarray(matrix @ x), left
+        noise, ratio = reading_noise(miss, busy, power_w, floor_w, unsteady, left)
+        weight = student_weight(miss, noise, ratio)
+    if bound.any():
+        covariance = gram.copy()
+        _tie(covariance, prior)
+        _invert(covariance)
+    return x, covariance, gram, noise, weight
 
 
 @dataclass(frozen=True)

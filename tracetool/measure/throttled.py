@@ -20,6 +20,9 @@ _MOST_PERIODS: Final = 5.0
 _LOWERED: Final = 0.97
 #: A power from this share of the limit on is at it: governors regulate one or two per cent under it. [1]
 _AT_LIMIT: Final = 0.95
+#: By what power of the clock a kernel's power moves where the voltage follows the clock: frequency times
+#: voltage squared, of which static power has its part. [1] (prior)
+_POWER_OF_CLOCK: Final = 2.0
 #: Shares of a class's time that the log has to cover. [1]
 _COVERED: Final = 0.5
 
@@ -107,6 +110,34 @@ def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: 
     return ThrottleLog(
         _seconds(clocked, origin_ns), throttled, "clock and power", {"power cap": float(throttled.mean())}
     )
+
+
+def moved_by_clock(telemetry: pl.DataFrame, device: int) -> float:
+    """Return by what share the power of work moved with the GPU's clock, a standard deviation. [1]
+
+    Parameters
+    ----------
+    telemetry : DataFrame
+        The ``telemetry`` table; 0 where it logs no clock.
+    device : int
+        GPU of the log.
+
+    Notes
+    -----
+    The median deviation is told: readings of a power that is a mean over a second say of some idle clocks that
+    they are of work.
+    """
+    rows = _first_of_each_moment(
+        telemetry.filter((pl.col("device") == device) & (pl.col("clock_mhz") > 0) & (pl.col("power_w") > 0))
+    )
+    if rows.height < 2:
+        return 0.0
+    power = rows["power_w"].to_numpy()
+    at_work = power > np.mean(np.quantile(power, [0.02, 0.98]))
+    if at_work.sum() < 2:
+        return 0.0
+    clock = np.log(rows["clock_mhz"].to_numpy()[at_work])
+    return _POWER_OF_CLOCK * 1.4826 * float(np.median(np.abs(clock - np.median(clock))))
 
 
 def throttled_time(log: ThrottleLog, timeline: Timeline) -> ThrottledTime:

@@ -63,6 +63,22 @@ class Timeline:
         ends = self.off_end_s[np.isfinite(self.off_end_s)]
         return np.sort(np.concatenate([starts, self.off_start_s, ends]))
 
+    def stretches(self, apart_s: float) -> tuple[Floats, Floats]:
+        """Return begins and ends of stretches of activity that idle times longer than a limit part. [s]
+
+        Examples
+        --------
+        >>> work = build_timeline(np.array([0.0, 1.5, 9.0]), np.array([1.0, 2.0, 9.5]), np.zeros(3, int), 1)
+        >>> work.stretches(1.0)
+        (array([0., 9.]), array([2. , 9.5]))
+        """
+        if not len(self.start_s):
+            return np.zeros(0), np.zeros(0)
+        first, last = self.span_s
+        inside = (self.off_start_s > first) & (self.off_end_s < last)
+        long = inside & (self.off_end_s - self.off_start_s > apart_s)
+        return np.append(first, self.off_end_s[long]), np.append(self.off_start_s[long], last)
+
     def within(self, start_s: float, end_s: float) -> Timeline:
         """Return the activities that touch a span, whole."""
         keep = (self.end_s > start_s) & (self.start_s < end_s)

@@ -1,0 +1,54 @@
+"""What an energy counter gained over each stretch of work, as equations in the powers of the classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.measure.counter import counter_totals
+from tracetool.measure.design import class_seconds, span_of
+from tracetool.measure.observe import Observation
+from tracetool.measure.power_log import PowerLog
+from tracetool.measure.timeline import GAP_HOLD_S
+
+#: A usable counter and the sensor it integrates agree to about this share.
+_COUNTER_SHARE = 0.005
+#: What a stretch of work is counted from before its first activity, so that a late counter has all of it. [s]
+_AROUND_S = 0.2
+#: Stretches of work of which a counter's gains are equations, the longest ones. [1]
+_MOST_STRETCHES = 64
+
+
+def counted_stretches(observation: Observation, log: PowerLog | None) -> tuple[Floats, Floats, Floats] | None:
+    """Return the counter's gain over each stretch of work as one equation in the powers, or None.
+
+    Returns
+    -------
+    seconds : array, shape (stretches, k + 2)
+        Time of each class of work, of gaps and of idle in each stretch. [s]
+    energy : array, shape (stretches,)
+        What the counter gained. [J]
+    deviation : array, shape (stretches,)
+        How far off that may be. [J]
+
+    Notes
+    -----
+    Long idle time is left out: a GPU idles at more than one power (with and without a process's context, at
+    several clocks), and what one level of idle misses would be put upon the work.
+    """
+    if log is None:
+        return None
+    first, last = span_of(observation.readings, observation.boxes)
+    starts, ends = observation.timeline.stretches(GAP_HOLD_S)
+    longest = np.sort(np.argsort(starts - ends, kind="stable")[:_MOST_STRETCHES])
+    spans = [
+        (max(start - _AROUND_S, first), min(end + GAP_HOLD_S, last))
+        for start, end in zip(starts[longest], ends[longest], strict=True)  # at most _MOST_STRETCHES
+    ]
+    told = [counter_totals(log, *span) for span in spans]
+    known = [t for t in told if t is not None]
+    if not known:
+        return None
+    rows = [class_seconds(observation.timeline, begin, end)[0] for begin, end, _, _ in known]
+    energy, deviation = np.array([t[2] for t in known]), np.array([t[3] for t in known])
+    return np.array(rows), energy, np.hypot(deviation, _COUNTER_SHARE * energy)
