@@ -37,7 +37,7 @@ def _energies(made: Job) -> np.ndarray:
 
 
 def test_more_classes_than_readings_leave_no_class_sure_of_itself() -> None:
-    held, energy, at_bound = [], [], []
+    held, energy = [], []
     for seed in range(8):
         made = _moving(job(500 + seed, classes=50, seconds=6.0, mean_s=1e-3), seed, 0.1)
         time, power = sensor_log(made.steps, 1, seed)
@@ -50,11 +50,7 @@ def test_more_classes_than_readings_leave_no_class_sure_of_itself() -> None:
         truth = _energies(made)
         held.append((low[:50] <= truth) & (truth <= high[:50]))
         energy.append(truth)
-        at_bound.append(found.power_w[:50] > 1.25 * made.power_w.max())
     assert float((np.array(held) * np.array(energy)).sum() / np.sum(energy)) > 0.85
-    beyond = np.array(at_bound)
-    if beyond.any():  # what the readings' few windows would have beyond any kernel is not called known
-        assert np.array(held)[beyond].mean() > 0.3
 
 
 def test_a_gpu_that_idles_at_two_powers_leaves_the_work_its_energy() -> None:

@@ -314,7 +314,7 @@ def _attribute(
             expected_w=expected,
             limit_w=limit,
             counter=counter,
-            unsteady=moved_by_clock(telemetry, logged),
+            unsteady=moved_by_clock(telemetry, logged, origin, observation.timeline),
         )
         observations[pairs[logged]], classes[pairs[logged]] = observation, class_energy
         if expected is not None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.hardware.priors import prior_number
 from tracetool.measure.design import Design
 from tracetool.measure.solve import Prior
 
@@ -77,6 +78,8 @@ _WORK_ROOM, _WORK_ROOM_SD = 0.55, 0.25
 #: How far a class may lie from what the prior array says of it, relative to that.
 _PRIOR_SPREAD = 0.25
 _SCALE_SD = 0.3
+#: Most a class of kernels draws over a GPU's power limit, as bursts do. [1]
+_BURST = prior_number("power.cap_burst")
 
 
 def _filled_power(active: Floats, power_w: Floats) -> float:
@@ -130,7 +133,7 @@ def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, l
     sd[k:] = 0.5 * reach if shown else _IDLE_SHARE_SD * level
     shared = np.append(np.ones(k), [0.0, 0.0])
     if np.isfinite(limit_w):
-        top = max(1.5 * high, 1.2 * limit_w)
+        top = max(1.1 * high, _BURST * limit_w)
         unseen = np.exp(-np.asarray(class_design.matrix[:, :k].sum(axis=0)).ravel() / _SEEN)
         without_level = np.exp(-float(active[active > _WORKING].sum()) / _SEEN)
         if expected_w is not None:

@@ -23,6 +23,9 @@ _AT_LIMIT: Final = 0.95
 #: By what power of the clock a kernel's power moves where the voltage follows the clock: frequency times
 #: voltage squared, of which static power has its part. [1] (prior)
 _POWER_OF_CLOCK: Final = 2.0
+#: A clock is one of work where activity filled this share of so long a time before it. [1], [s] (priors)
+_FILLED: Final = 0.9
+_BEFORE_S: Final = 0.05
 #: Shares of a class's time that the log has to cover. [1]
 _COVERED: Final = 0.5
 
@@ -112,8 +115,8 @@ def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: 
     )
 
 
-def moved_by_clock(telemetry: pl.DataFrame, device: int) -> float:
-    """Return by what share the power of work moved with the GPU's clock, a standard deviation. [1]
+def moved_by_clock(telemetry: pl.DataFrame, device: int, origin_ns: int, timeline: Timeline) -> float:
+    """Return by what share the power of work moved with the GPU's clock, as a deviation of its median. [1]
 
     Parameters
     ----------
@@ -121,19 +124,16 @@ def moved_by_clock(telemetry: pl.DataFrame, device: int) -> float:
         The ``telemetry`` table; 0 where it logs no clock.
     device : int
         GPU of the log.
-
-    Notes
-    -----
-    The median deviation is told: readings of a power that is a mean over a second say of some idle clocks that
-    they are of work.
+    origin_ns : int
+        What times count from. [ns]
+    timeline : Timeline
+        Activity on the log's clock: clocks of moments before which it filled the time count.
     """
-    rows = _first_of_each_moment(
-        telemetry.filter((pl.col("device") == device) & (pl.col("clock_mhz") > 0) & (pl.col("power_w") > 0))
-    )
-    if rows.height < 2:
+    rows = _first_of_each_moment(telemetry.filter((pl.col("device") == device) & (pl.col("clock_mhz") > 0)))
+    if not rows.height:
         return 0.0
-    power = rows["power_w"].to_numpy()
-    at_work = power > np.mean(np.quantile(power, [0.02, 0.98]))
+    time = _seconds(rows, origin_ns)
+    at_work = timeline.busy(time) - timeline.busy(time - _BEFORE_S) > _FILLED * _BEFORE_S
     if at_work.sum() < 2:
         return 0.0
     clock = np.log(rows["clock_mhz"].to_numpy()[at_work])
