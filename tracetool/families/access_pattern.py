@@ -87,9 +87,15 @@ def chain(rows: OperatorColumns, elements: Floats) -> Floats:
 
 
 def block_rounds(rows: OperatorColumns, gpu: Gpu) -> Floats:
-    """Return how often the GPU fills with a kernel's blocks, 0 where the launch is not known. (n,) [1]"""
+    """Return how often the GPU fills with a kernel's blocks, 0 where the launch is not known. (n,) [1]
+
+    An SM holds as many blocks as its threads and, where a trace says what a thread takes, its registers allow.
+    """
     threads = np.clip(rows.number("threads", gpu.max_threads_per_sm), 1.0, gpu.max_threads_per_sm)
-    resident = np.clip(gpu.max_threads_per_sm / threads, 1.0, gpu.max_blocks_per_sm) * gpu.sm_count
+    taken = np.nan_to_num(rows.number("registers"), nan=0.0) * threads
+    held = np.divide(gpu.registers_per_sm, taken, out=np.full(len(rows), np.inf), where=taken > 0)
+    by_threads = np.minimum(gpu.max_threads_per_sm / threads, np.maximum(np.floor(held), 1.0))
+    resident = np.clip(by_threads, 1.0, gpu.max_blocks_per_sm) * gpu.sm_count
     return np.asarray(rows.number("blocks", 0.0) / resident)
 
 

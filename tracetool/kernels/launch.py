@@ -184,6 +184,7 @@ def _split_parts(frame: pl.DataFrame) -> pl.DataFrame:
     parts = blocks / tiles
     whole = (parts >= 1) & ((parts - parts.round()).abs() < 1e-9)
     known = has_sizes & blocks.is_not_null()
+    shared = _weights_parts()
     in_z = (batch < _GRID_Z) & (_GRID_Z % batch == 0)
     counted = _first((known & in_z, _GRID_Z / batch), (known & _ONE_PLANE & whole & ~_PERSISTS, parts))
     split = pl.when(_SPLITS & ~has_sizes & (_GRID_Z > 1) & ~_ONE_PLANE).then(_GRID_Z).otherwise(counted)
@@ -193,11 +194,28 @@ def _split_parts(frame: pl.DataFrame) -> pl.DataFrame:
     loops = (blocks < tiles) & (_GRID_Y >= _TALLEST)
     one_per_unit = has_sizes & (blocks < tiles) & (_GRID_Y < _TALLEST) & (pl.col("family") != names.GEMV)
     return frame.with_columns(
-        pl.coalesce(pl.when(_NAMED_SPLIT > 1).then(_NAMED_SPLIT), split, _NAMED_SPLIT).alias("split_k"),
+        pl.coalesce(pl.when(_NAMED_SPLIT > 1).then(_NAMED_SPLIT), shared, split, _NAMED_SPLIT).alias(
+            "split_k"
+        ),
         _first((has_sizes, tiles), (pl.col("_counts"), _GRID_X * _GRID_Y * _GRID_Z)).alias("tiles"),
         pl.when(known & ~_PERSISTS).then(whole | swizzled | loops).alias("grid_fits"),
         pl.when(one_per_unit).then(pl.lit(value=True)).otherwise("persistent").alias("persistent"),
     ).drop("_counts")
+
+
+def _weights_parts() -> pl.Expr:
+    """Return into how many parts a gradient of a convolution's weights has its pixels shared out.
+
+    Its result is small and its K, all pixels, is long: blocks beyond one a tile take pixels of their own, in the
+    grid's z (CUTLASS) or, where the name says that they share K, along its other axes.
+    """
+    groups = pl.col("conv_groups").fill_null(1.0).clip(lower_bound=1.0)
+    window = _ceil(pl.col("channels"), groups) * pl.col("kernel_h") * pl.col("kernel_w")
+    tiles = _ceil(window, _TILE_M) * _ceil(_ceil(pl.col("filters"), groups), _TILE_N) * groups
+    ours = (pl.col("family") == names.CONV) & (pl.col("direction") == "bwd_weight") & tiles.is_not_null()
+    alone = groups == 1.0
+    along = _K_SHARING.is_in(["segment_k", "split_k"]) & (pl.col("blocks") > tiles)
+    return _first((ours & alone & (_GRID_Z > 1), _GRID_Z), (ours & along, pl.col("blocks") / tiles))
 
 
 def _first(*cases: tuple[pl.Expr, pl.Expr]) -> pl.Expr:

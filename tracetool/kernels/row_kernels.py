@@ -66,8 +66,8 @@ ROW_KERNELS: Final = (
     RowKernel(r"cunn_SoftMaxBackward", again=0.5, loads=2.0, wide=True),
     RowKernel(r"cunn_SpatialSoftMaxForward", again=2.0, loads=3.0),
     RowKernel(r"cunn_SpatialSoftMaxBackward", again=0.5, loads=2.0),
-    RowKernel(r"batch_norm_collect_statistics_channels_last", 1.0, 0.0, 0.0, 0.25),
-    # each update of the variance waits for a division too
+    # each update of the variance waits for a division too, in the branch that its load stands in
+    RowKernel(r"batch_norm_collect_statistics_channels_last", 1.0, 0.0, 0.0, 1.66),
     RowKernel(r"batch_norm_collect_statistics", 1.0, 0.0, 0.0, 2.0),
     RowKernel(r"batch_norm_transform_input", 1.0, 1.0, 0.0, 0.25),
     RowKernel(r"batch_norm_backward_reduce_channels_last", 2.0, 0.0, 0.0, 0.25),

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import TABLE, access_patterns, chain, kept_share
+from tracetool.families.access_pattern import TABLE, access_patterns, block_rounds, chain, kept_share
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, element_bytes
 from tracetool.families.law import Coefficients, Law
@@ -53,7 +53,8 @@ def _parts(
     own = rows.number("blocks", 0.0) * rows.number("threads", 0.0) >= lines * WARP
     each, loads = chain(rows, lines * cols), rows.number("row_loads")
     waits = np.where(own, c["chain_clk"] * each, 0.0)
-    waits = np.where(np.isfinite(loads), c["load_clk"] * loads * each, waits)
+    rounds = np.maximum(block_rounds(rows, gpu), 1.0)
+    waits = np.where(np.isfinite(loads), c["load_clk"] * loads * each * rounds, waits)
     # in a trace, part of the rows lies in the cache as the kernel before left it
     found = np.where(access_patterns(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     n = len(rows)

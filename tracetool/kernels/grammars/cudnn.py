@@ -112,6 +112,7 @@ GRAMMAR = Grammar(
         Rule(r"fft2d_[rc]2[rc]\w*", "copy", "fft_transform", sign=typed_as(algo="fft")),
         Rule(r"(?:flip|pad)_filter\w*", "copy", "layout_transform"),
         Rule(r"compute_gemm_pointers\w*", "other", "pointers"),
+        Rule(r"(?:\w+::)*init_device_workspace_kernel", "copy", "workspace", where="scope"),
         Rule(r"reduce_wgrad\w*", "splitk_reduce", "splitk_reduce", sign=typed_as()),
         Rule(r"kernel_helper_stage\w*", "copy", "conv_offsets"),
         Rule(r"(?:compute\w*Offsets\w*|kern_precompute_indices|generateWinograd)\w*", "copy", "conv_offsets"),

@@ -91,6 +91,16 @@ def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
+def _sums(match: re.Match[str], symbol: Symbol) -> Attributes:
+    """The kernel that follows one with ``segment_k_on``: it adds up what several blocks found of one tile."""
+    types = _TYPES.search(symbol.head)
+    return {
+        "library": "cudnn" if "cudnn" in symbol.head else "cublas",
+        "dtype": number_format(types[4]) if types else None,
+        "out_dtype": number_format(types[2]) if types else None,
+    }
+
+
 GRAMMAR = Grammar(
     library="cublas",
     title="xmma kernels of cuBLAS, cuDNN and TensorRT",
@@ -98,6 +108,7 @@ GRAMMAR = Grammar(
     gate=r"_xmma_",
     rules=(
         Rule(r"(?:trt_|cudnn_(?:infer_|train_)?)?(?P<arch>sm\d+|[a-z]+)_xmma_(?:\w+?_)??(?P<kind>pooling)", "pooling", "pool"),
+        Rule(r"(?:trt_|cudnn_(?:infer_|train_)?)?sm\d+_xmma_\w+_execute_split_k_kernel\w*", "splitk_reduce", "splitk_reduce", sign=_sums),
         Rule(r"(?:trt_|cudnn_(?:infer_|train_)?)?(?P<arch>sm\d+|[a-z]+)_xmma_(?:\w+?_)??(?P<kind>gemm|fprop|dgrad|wgrad|deconv|conv)", "conv", sign=_read),
     ),
     tokens=(
@@ -108,6 +119,8 @@ GRAMMAR = Grammar(
         Token(_TYPES.pattern.replace("_", "", 1), "(input, output)(matrix operand, accumulator)(epilogue)"),
         Token(r"[nt]{2}|[nt]", "op(A)op(B), then layout of C"),
         Token(r"tilesize\d+x\d+x\d+", "block tile M x N and K step"),
+        Token(r"segment_k_(?:on|off)", "whether several blocks share the K of one tile"),
+        Token(r"execute_split_k", "adds up the parts of tiles whose K was shared; a kernel of its own"),
         Token(r"stage\d+", "buffers of the load pipeline"),
         Token(r"warpsize\d+x\d+x\d+", "warps of a block along M, N, K"),
         Token(r"warpgroupsize\d+x\d+x\d+", "consumer warp groups of 128 threads along M, N, K; a producer group is added"),
@@ -118,6 +131,7 @@ GRAMMAR = Grammar(
     examples={
         "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x64x64_stage3_warpsize2x2x1_tensor16x8x16_kernel": "gemm",
         "sm90_xmma_wgrad_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_warpgroupsize1x1x1_g1_execute_segment_k_off_kernel__5x_cudnn": "conv",
+        "sm90_xmma_wgrad_indexed_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize64x64x64_warpgroupsize1x1x1_g1_execute_split_k_kernel__5x_cudnn": "splitk_reduce",
     },
     rank=11,
 )  # fmt: skip
