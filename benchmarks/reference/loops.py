@@ -76,10 +76,11 @@ def _elementwise(loop: Loop, device: str) -> Callable[[], Any]:
     dtype = DTYPES[loop["dtype"]]
     x = _tensor(device, dtype, loop["elements"])
     out = torch.empty_like(x)
+    other = torch.randn_like(x) if loop["kind"] == "add" else x
     side = int(loop["elements"] ** 0.5)
     square = x[: side * side].view(side, side)
     made: dict[str, Callable[[], Any]] = {
-        "add": lambda: torch.add(x, x, out=out),
+        "add": lambda: torch.add(x, other, out=out),
         "gelu": lambda: F.gelu(x),
         "exp": lambda: torch.exp(x, out=out),
         "sin": lambda: torch.sin(x, out=out),

@@ -38,7 +38,7 @@ def _rows(op: str, kind: str, dtype: str, rows: int, cols: int) -> Loop:
     }
 
 
-def _elements(kind: str, dtype: str, elements: int, reads: int, writes: int) -> Loop:
+def _elements(kind: str, dtype: str, elements: int, reads: int, writes: float) -> Loop:
     return {
         "name": f"{kind}_{dtype}_{elements}", "op": "elementwise", "kind": kind, "dtype": dtype,
         "elements": elements, "reads": reads, "writes": writes,
@@ -70,7 +70,7 @@ LOOPS: tuple[Loop, ...] = (
     _elements("add", "bf16", 256 * M, 2, 1), _elements("add", "fp32", 4 * M, 2, 1),
     _elements("gelu", "bf16", 256 * M, 1, 1), _elements("exp", "fp32", 64 * M, 1, 1),
     _elements("sin", "fp32", 64 * M, 1, 1),
-    _elements("clone", "bf16", 256 * M, 1, 1), _elements("cast", "fp32", 128 * M, 1, 1),
+    _elements("clone", "bf16", 256 * M, 1, 1), _elements("cast", "fp32", 128 * M, 1, 0.5),
     _elements("transpose", "bf16", 64 * M, 1, 1),
     _rows("reduction", "sum_rows", "fp32", 16384, 4096), _rows("reduction", "sum_all", "fp32", 16384, 4096),
     _rows("reduction", "max_rows", "bf16", 16384, 4096),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from plan import LOOPS, duration_s
+from plan import LOOPS, STEADY_S, duration_s
 
 from tracetool.api.ingest import ingest
 from tracetool.api.record import Recording, record
@@ -152,6 +152,9 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--parts", default="sensor,loops,infer,train", help="which parts, in order")
     parser.add_argument(
+        "--steady", type=float, default=STEADY_S, help="how long each loop runs; its rest shrinks with it [s]"
+    )
+    parser.add_argument(
         "--try", dest="trial", action="store_true", help="tiny sizes on the processor, some seconds"
     )
     asked = parser.parse_args(given)
@@ -161,11 +164,12 @@ def main(given: list[str] | None = None) -> int:
                       idle_s=idle, cool_down_s=cool)  # fmt: skip
     on = ["--device", "cpu"] if asked.trial else ["--device", f"cuda:{asked.device}"]
     small, short = (
-        (["--scale", "0.01", "--steady", "0.3"], ["--small", "--steps", "4"]) if asked.trial else ([], [])
+        (["--scale", "0.01", "--steady", "0.3"], ["--small", "--steps", "4"])
+        if asked.trial
+        else (["--steady", str(asked.steady)], [])
     )
-    say(
-        f"{len(LOOPS)} loops and turns take {duration_s() / 60:.0f} minutes, all about {duration_s() / 60 + 4:.0f}"
-    )
+    minutes = duration_s() * asked.steady / STEADY_S / 60
+    say(f"{len(LOOPS)} loops and turns take {minutes:.0f} minutes, all about {minutes + 4:.0f}")
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "sensor": lambda: record_sensor(asked.out, asked.python, asked.vendor, 8.0 if asked.trial else 30.0),
         "loops": lambda: record_loops(asked.out, plan, [*on, *small]),

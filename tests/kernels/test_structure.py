@@ -105,6 +105,22 @@ def test_a_gradient_of_weights_takes_the_filter_of_its_forward_call():
     assert (told["stride"][0], told["padding"][0]) == (2, 1)
 
 
+def test_blocks_beyond_a_tile_share_the_pixels_of_a_gradient_of_weights():
+    xmma = "sm90_xmma_wgrad_indexed_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize64x64x64_warpgroupsize1x1x1_g1_execute_"
+    call = {
+        "op": "aten::convolution_backward", "dims": [[256, 64, 56, 56], [256, 64, 56, 56], [64, 64, 3, 3]],
+        "scalars": ["", "", "", "[0]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", ""], "block": (384, 1, 1),
+    }  # fmt: skip
+    shared = one(name=xmma + "segment_k_on_kernel__5x_cudnn", grid=(117, 1, 1), **call)
+    assert shared["family"] == "conv" and shared["split_k"] == pytest.approx(13)  # nine tiles
+    whole = one(name=xmma + "segment_k_off_kernel__5x_cudnn", grid=(9, 1, 1), **call)
+    assert whole["split_k"] in (None, 1)
+    sums = one(name=xmma + "split_k_kernel__5x_cudnn", grid=(117, 1, 1), **call)
+    assert sums["family"] == "splitk_reduce"
+    clears = "void cask_plugin__5x_cudnn::xmma__5x_cudnn::init_device_workspace_kernel<x::wgrad_indexed::Params>(x::wgrad_indexed::Params, bool)"
+    assert one(name=clears, grid=(1, 1, 1), **call)["family"] == "copy"
+
+
 def test_a_product_taller_than_a_grid_keeps_the_rows_of_its_piece():
     got = one(
         name=SGEMM,

@@ -89,7 +89,7 @@ def chain(rows: OperatorColumns, elements: Floats) -> Floats:
 def block_rounds(rows: OperatorColumns, gpu: Gpu) -> Floats:
     """Return how often the GPU fills with a kernel's blocks, 0 where the launch is not known. (n,) [1]
 
-    An SM holds as many blocks as its threads and, where a trace says what a thread takes, its registers allow.
+    An SM holds as many blocks as its threads and, where a trace tells them, its registers allow.
     """
     threads = np.clip(rows.number("threads", gpu.max_threads_per_sm), 1.0, gpu.max_threads_per_sm)
     taken = np.nan_to_num(rows.number("registers"), nan=0.0) * threads
