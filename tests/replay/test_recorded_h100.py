@@ -46,3 +46,21 @@ def test_each_familys_time_is_predicted_from_shapes(job: tuple[str, Run]) -> Non
     for family, (low, high) in BOUNDS[name].items():
         assert low < found[family] < high, (family, found[family])
     assert 0.85 < time["predicted"].sum() / whole < 1.15
+
+
+def test_an_h100_holds_its_clock_down_under_large_products(tmp_path: Path) -> None:
+    """Loops recorded at the power limit, whose clock decides the time of large products."""
+    loops = pl.read_csv(RECORDED / "h100_operators.csv").filter(
+        (pl.col("op") == "gemm")
+        & pl.col("dtype").is_in(["bf16", "fp16", "tf32"])
+        & (pl.col("duration_us") > 150)
+    )
+    assert loops.height >= 8
+    shapes = loops.select("op", "dtype", "batch", "m", "n", "k")
+    shapes.write_csv(tmp_path / "products.csv")
+    rows = tt.predict(tmp_path / "products.csv", gpu="h100-sxm", stack="torch").rows(None)
+    time = (rows["duration_us"] / loops["duration_us"]).log()
+    power = (rows["power_w"] / loops["power_w"]).log()
+    assert abs(time.median()) < 0.08 and time.abs().max() < 0.2
+    assert abs(power.median()) < 0.05
+    assert rows["clock_actual_mhz"].max() < 1850.0
