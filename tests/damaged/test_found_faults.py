@@ -252,3 +252,31 @@ def test_windows_of_zeus_in_another_encoding_are_read_or_refused(tmp_path: Path,
     else:
         with pytest.raises(BadInput, match="does not begin with its columns"):
             read_log(path)
+
+
+@pytest.mark.parametrize(
+    ("format_name", "file_name", "time"),
+    [
+        ("pmt", "pmt.log", "1767589201.250"),
+        ("powersensor3", "power.log", " 0.25 "),
+        ("prometheus", "range.json", "1767589202.25"),
+    ],
+)
+def test_times_that_no_clock_shows_cost_their_reading(
+    tmp_path: Path, format_name: str, file_name: str, time: str
+) -> None:
+    path, text = tmp_path / file_name, _log_of(format_name, file_name)
+    assert time in text
+    path.write_text(text)
+    whole = read_log(path).telemetry.height
+    path.write_text(
+        text.replace(
+            time,
+            "9" * 400
+            if format_name == "prometheus"
+            else f" {2**63 - 1} "
+            if time[0] == " "
+            else str(2**63 - 1),
+        )
+    )
+    assert 0 < read_log(path).telemetry.height < whole

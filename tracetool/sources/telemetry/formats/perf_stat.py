@@ -15,7 +15,7 @@ from tracetool.sources.telemetry.localtime import wall_clock_ns
 from tracetool.sources.telemetry.meters import meter_rows, readings
 
 _STARTED = re.compile(r"#\s*started on (.+)")
-_ROW = r"^\s*(\d+\.\d+)[,;](?:(S\d+(?:-D\d+)?)[,;]\d+[,;])?([^,;]+)[,;](Joules)[,;](power/energy-[a-z]+/)"
+_ROW = r"^\s*(\d{1,9}\.\d+)[,;](?:(S\d+(?:-D\d+)?)[,;]\d+[,;])?([^,;]+)[,;](Joules)[,;](power/energy-[a-z]+/)"
 _SCOPES = {
     "power/energy-pkg/": "socket", "power/energy-ram/": "host_memory", "power/energy-psys/": "node",
 }  # fmt: skip

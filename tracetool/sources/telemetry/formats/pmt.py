@@ -15,7 +15,7 @@ from tracetool.sources.telemetry.meters import meter_rows, readings
 from tracetool.sources.telemetry.readings import power_rows
 
 _HEAD = re.compile(r"timestamp(?: [A-Za-z_][\w.:/-]*)+")
-_ROW = r"^\d+(?:\.\d+)?(?: -?\d+(?:\.\d+)?(?:e[+-]?\d+)?)+$"
+_ROW = r"^\d{1,10}(?:\.\d+)?(?: -?\d+(?:\.\d+)?(?:e[+-]?\d+)?)+$"
 #: What RAPL sensors call their parts, to their scope; a core is part of its package.
 _SCOPES = (
     ("psys", "node"),

@@ -13,7 +13,7 @@ from tracetool.sources.telemetry.dumps import dump_rows
 from tracetool.sources.telemetry.readings import power_rows
 
 _FIELD = "power_total"
-_ROW = r"^S(?: -?\d+(?:\.\d+)?(?:e[+-]?\d+)?){3,}$"
+_ROW = r"^S -?\d{1,9}(?:\.\d+)?(?:e-\d+)?(?: -?\d+(?:\.\d+)?(?:e[+-]?\d+)?){2,}$"
 
 
 def sniff(probe: Probe) -> float:

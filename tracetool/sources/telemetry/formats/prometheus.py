@@ -113,7 +113,7 @@ def _points(
     for pair in pairs:
         try:
             seconds, number = float(pair[0]), float(pair[1])
-        except (TypeError, ValueError, IndexError, KeyError):
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError):
             bad.append(str(pair)[:80])
             continue
         if 0 < seconds < 7.3e9 and number == number and abs(number) < 1e15:  # noqa: PLR0124 - NaN is no reading
