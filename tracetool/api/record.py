@@ -279,7 +279,11 @@ def finish_recording(
         )
     if not whole:
         log_text = f"; the power log is {log}" if power else ""
-        raise BadInput.in_file(folder, f"holds no trace{log_text}", "did the program reach the GPU?")
+        profiled = any(e.get("traces") for e in begun)
+        own = f"tracetool ingest TRACE --power {log} adds a trace of the program's own"
+        raise BadInput.in_file(
+            folder, f"holds no trace{log_text}", "did the program reach the GPU?" if profiled else own
+        )
     if nsys is None and any(p.suffix == ".nsys-rep" for _, traces in whole for p in traces):
         nsys = find_nsys()
     runs = []

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import runpy
 import signal
@@ -63,6 +64,8 @@ def main() -> None:
     activities = [a for a in kinds if a in supported_activities()]
     owner = os.getpid()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if "acc_events" in inspect.signature(profile.__init__).parameters:  # else newer releases warn of cycles
+        options["acc_events"] = True
     profiler = profile(activities=activities, record_shapes=True, **options)
     profiler.__enter__()
     try:
