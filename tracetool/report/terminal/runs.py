@@ -53,5 +53,8 @@ def recorded_lines(recorded: Recorded) -> list[str]:
     lines.append(f"Recording: {recorded.folder}")
     lines += [f"Run: {run}" for run in recorded.runs]
     if recorded.runs:
-        lines.append(f"Next: tracetool attribute {recorded.runs[0]}")
+        several = f"tracetool profile {recorded.runs[0].parent}/*"
+        lines.append(
+            f"Next: {several if len(recorded.runs) > 1 else f'tracetool attribute {recorded.runs[0]}'}"
+        )
     return lines
