@@ -12,6 +12,8 @@ from tracetool.model.phases import Governed
 
 #: How the errors of a program's time and power go together; a kernel's follow from its base share.
 _TIME_AND_POWER = prior_number("anchor.time_and_power")
+#: What a power held at the limit may read over it. [1]
+_CAP_READING = prior_number("power.cap_reading")
 
 
 def with_intervals(
@@ -61,8 +63,9 @@ def with_intervals(
         return np.where(program, np.sqrt(together), of_kernel)
 
     power_w = parts.power_w(timing)
-    # The governor lets no power stand above the limit, whatever the error of the coefficients.
-    most = np.maximum(power_w, limit_w)
+    # The governor lets no power stand above the limit, whatever the error of the coefficients; what it holds
+    # there may read some percent more.
+    most = np.maximum(power_w, _CAP_READING * limit_w)
     return Prediction(
         requested_mhz=clocks_mhz,
         clock_mhz=governed.clock_mhz,
