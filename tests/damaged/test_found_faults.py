@@ -280,3 +280,10 @@ def test_times_that_no_clock_shows_cost_their_reading(
         )
     )
     assert 0 < read_log(path).telemetry.height < whole
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_operator_of_next_to_no_size_is_predicted_without_a_warning(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("op,dtype,elements\nelementwise,fp32,1e-320\nelementwise,fp32,1e6\n")
+    assert command(["predict", str(table), "--gpu", "h100-sxm", "--clock", "1200", "-q"]) == 0

@@ -58,7 +58,7 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu, weights: Floats | 
     cold = np.where(decoding | has_activity(rows), total, cold)
     moving = total - cold
     size = HALF_SHARE * gpu.l2_bytes if np.isfinite(gpu.l2_bytes) else 0.0
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # next to nothing moves: all of it is found
         missed = 1.0 / (1.0 + (size / np.where(moving > 0, moving, np.inf)) ** SHARPNESS)
     return np.asarray(cold + moving * missed)
 
