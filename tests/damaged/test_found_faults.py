@@ -28,6 +28,7 @@ from tests.sources.makers import (
 from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
+from tracetool.kernels.classify import classify_names
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.run import RUN_FILE, Run, write_run
 
@@ -287,3 +288,12 @@ def test_an_operator_of_next_to_no_size_is_predicted_without_a_warning(tmp_path:
     table = tmp_path / "table.csv"
     table.write_text("op,dtype,elements\nelementwise,fp32,1e-320\nelementwise,fp32,1e6\n")
     assert command(["predict", str(table), "--gpu", "h100-sxm", "--clock", "1200", "-q"]) == 0
+
+
+@pytest.mark.parametrize("digits", [10, 19, 40, 5000])
+def test_a_kernel_name_with_a_long_number_states_no_size_of_it(digits: int) -> None:
+    """No column of integers holds it from 19 digits on, and no Python reads it from 4301 on."""
+    long, plain = f"ampere_sgemm_{'1' * digits}x64_tn", "ampere_sgemm_128x64_tn"
+    table = classify_names([long, f"void at::native::f<{'1' * digits}, 4>(int)", plain])
+    assert table["family"].null_count() == 0
+    assert table["tile_m"].to_list() == [None, None, 128]
