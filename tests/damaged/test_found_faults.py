@@ -297,3 +297,10 @@ def test_a_kernel_name_with_a_long_number_states_no_size_of_it(digits: int) -> N
     table = classify_names([long, f"void at::native::f<{'1' * digits}, 4>(int)", plain])
     assert table["family"].null_count() == 0
     assert table["tile_m"].to_list() == [None, None, 128]
+
+
+def test_a_quote_that_never_ends_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text('op,elements\nnorm,2\nmore",\nnorm,"')
+    assert command(["predict", str(table), "--gpu", "h100-sxm", "--clock", "1200", "-q"]) == 2
+    assert len(capfd.readouterr().err.splitlines()) == 1

@@ -123,7 +123,7 @@ def load_table(path: Path) -> pl.DataFrame:
         )
     suffix = path.suffix.lower()
     readers = {
-        ".csv": lambda: pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "NaN", "nan"]),
+        ".csv": lambda: _read_csv(path),
         ".parquet": lambda: pl.read_parquet(path, glob=False),
         ".json": lambda: pl.read_json(path, infer_schema_length=None),
         ".jsonl": lambda: pl.read_ndjson(path, infer_schema_length=None),
@@ -140,6 +140,13 @@ def load_table(path: Path) -> pl.DataFrame:
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         fault = (str(error).splitlines() or ["unreadable"])[0][:160]
         raise BadInput.in_file(path, f"cannot be read as {suffix[1:]}: {fault}") from error
+
+
+def _read_csv(path: Path) -> pl.DataFrame:
+    if b'"' in path.read_bytes():
+        # An unclosed quote is refused here; where polars infers types, it prints a trace of its own first.
+        pl.read_csv(path, infer_schema=False)
+    return pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "NaN", "nan"])
 
 
 def unread_notes(table: InputTable) -> list[str]:
