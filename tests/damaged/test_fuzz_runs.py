@@ -7,11 +7,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import random
 import re
 import shutil
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import polars as pl
 import pytest
@@ -80,16 +83,38 @@ def edit_values(run: Path, draw: random.Random) -> str:
     return f"{name}: {step}"
 
 
+@contextlib.contextmanager
+def said_by_libraries() -> Iterator[list[str]]:
+    """Yield a list that takes what is written to the process's standard error past Python."""
+    texts: list[str] = []
+    kept = os.dup(2)
+    with TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield texts
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+
+
 def obeys(arguments: list[str], folder: Path) -> str:
     """Run one command in this process; return what is wrong with how it ended, nothing if all is well."""
     before = {p.name for p in folder.iterdir()}
     out, err = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            said_by_libraries() as libraries,
+        ):
             code = command(arguments)
     except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception
         return crash(error)
     said = err.getvalue()
+    if text := "".join(libraries).strip():
+        return f"a library prints by itself: {text.splitlines()[:2]}"
     new = {p.name for p in folder.iterdir()} - before
     if code not in _ALLOWED:
         return f"exit code {code}"
