@@ -56,7 +56,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
     """Predict a cell's rows with the implementations given, of a library left out as its tables name them."""
     law, gpu, data = laws()[cell.law], cell.part.gpu, taken(cell.part).data
     of_law = tuple(one for one in registry if cell.law in one.laws)
-    every = members(law, gpu, cell.stack, cell.implementation, of_law, bands)
+    every = members(law, gpu, cell.stack, cell.implementation, registry, bands)
     known = is_known(cell.law, cell.stack, of_law)
     pieces, low, high = member_pieces(law, data.rows, gpu, every, one_ran=known)
     error = np.log(data.measured_s / duration_s(pieces, data.hertz)[:, 0])

@@ -100,7 +100,8 @@ def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container
         frame = frame.with_columns(pl.lit(value=True).alias("values_shared"))
     gpu, found = load_gpu(frame["gpu"][0]), []
     if "stack" not in frame.columns:
-        frame = frame.with_columns(pl.lit(stack).alias("stack"), pl.lit("").alias("implementation"))
+        named = CALLED.get(path.stem, "")
+        frame = frame.with_columns(pl.lit(stack).alias("stack"), pl.lit(named).alias("implementation"))
     if operator == "moe":
         frame = with_loops(frame, frame["stack"][0])
     for (name,), part in frame.group_by(["implementation"], maintain_order=True):
@@ -143,6 +144,10 @@ WITHOUT_WRITE = {"h200-sxm_vllm"}
 #: Tables whose loops lay out a cache of keys alone, ``CacheType.SELFKONLY``, where values lie in the memory
 #: of keys (ai-dynamo/aiconfigurator, ``collector/trtllm/collect_attn.py`` before its commit dec5f4cd2).
 SHARED_VALUES = {"b200-sxm_trtllm_generation_attention"}
+#: Tables of one function, which their loops call beside what the library would choose: vLLM's Triton kernels
+#: of 16 bits, FP8 and FP8 with block scales (ai-dynamo/aiconfigurator, ``collector/vllm/collect_moe.py``
+#: before its commit d5bad971, ``fused_experts``), as its tables call it.
+CALLED = {"h200-sxm_vllm_moe": "vllm_fused_moe"}
 #: Operators that a loop times at once where power is measured: as many as fill 0.3 s, at most 3000, some
 #: hundred of those that take a millisecond. [1] By definition of ai-dynamo/aiconfigurator,
 #: ``collector/helper.py``, ``benchmark_with_power``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,11 @@ from tracetool.families.implementations import (
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates, other_version
 from tracetool.model.implementations import in_other_library, members
 from tracetool.model.mixtures import member_pieces
+from tracetool.model.paced import paced
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 from tracetool.replay.operator_tables import read_table
@@ -232,6 +235,67 @@ def test_a_version_that_names_what_it_ran_runs_that() -> None:
     law = laws()["moe_fp8"]
     named = members(law, H100, "vllm 0.22.0", "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts")
     assert [member.name for member in named] == ["vllm-flashinfer-cutlass"]
+
+
+def test_a_kernel_named_in_a_format_measured_elsewhere_is_that_kernel() -> None:
+    """vLLM's Triton experts ran in FP8 on Ada and in 16 bits on Hopper: halfway, not another kernel's FP8."""
+    law = laws()["moe_fp8"]
+    [told] = members(law, H100, "vllm 0.22.0", "vllm_fused_moe")
+    assert told.name == "vllm-triton"
+    assert told.basis.startswith("transferred")
+    ada, hopper = triton_on("moe_fp8", "ada"), triton_on("moe", "hopper")
+    name = "outer_factor"
+    assert told.coefficients[name] == pytest.approx((ada[name] * hopper[name]) ** 0.5)
+    assert told.coefficients["tile_table"] == ada["tile_table"]
+
+
+def test_a_kernel_named_in_a_format_nobody_measured_takes_the_parents_coefficients() -> None:
+    """Without the L40S vLLM's FP8 is CUTLASS's, which Ada cannot run: Triton's of 16 bits stands in."""
+    law, ada = laws()["moe_fp8"], load_gpu("l40s")
+    cutlass = next(one for one in implementations("moe_fp8") if one.name == "vllm-flashinfer-cutlass")
+    triton = next(one for one in implementations("moe") if one.name == "vllm-triton")
+    every = (cutlass, replace(triton, laws={"moe": triton.laws["moe"]}))
+    [told] = members(law, ada, "vllm 0.24.0", "vllm_modeloptfp8moe_triton_tritonexperts", every)
+    assert told.name == "vllm-triton"
+    assert told.basis.startswith("transferred from moe, l40s")
+    assert told.coefficients["outer_factor"] == triton_on("moe", "ada")["outer_factor"]
+    [measured] = members(law, H100, "vllm 0.24.0", "vllm_modeloptfp8moe_flashinfer_cutlass_x", every)
+    assert measured.name == "vllm-flashinfer-cutlass"
+
+
+def triton_on(law: str, architecture: str) -> dict[str, float]:
+    one = next(one for one in implementations(law) if one.name == "vllm-triton")
+    return one.laws[law].on(architecture)
+
+
+def test_flashinfers_cutlass_experts_are_not_for_ada() -> None:
+    ran = {one.name for one in candidates("moe_fp8_block", "ada", "lmdeploy")}
+    assert "vllm-flashinfer-cutlass" not in ran
+    assert "vllm-flashinfer-cutlass" in {
+        one.name for one in candidates("moe_fp8_block", "hopper", "lmdeploy")
+    }
+
+
+@pytest.mark.parametrize(("version", "table"), [("0.14.0", 1.0), ("0.16.0", 3.0), ("0.24", 3.0)])
+def test_the_source_of_a_version_tells_its_tiles(version: str, table: float) -> None:
+    """vLLM's default tiles of Triton's experts went by experts before 0.16, and go by tokens since."""
+    law = laws()["moe"]
+    for gpu in ("a100-sxm", "h100-sxm"):
+        [told] = members(law, load_gpu(gpu), f"vllm {version}", "vllm_fused_moe")
+        assert told.coefficients["tile_table"] == table
+
+
+def test_gddr_brings_a_smaller_share_of_its_peak() -> None:
+    """Where only memory on the package was measured; programs by a table keep the clocks of their steps."""
+    law, l40s, b200 = laws()["moe"], load_gpu("l40s"), load_gpu("b200-sxm")
+    hbm = [load_gpu(name) for name in ("h100-sxm", "h200-sxm")]
+    values = {"dram_efficiency": 0.9, "k_step_cycles": 700.0}
+    told = paced(law, values, l40s, hbm, hbm)
+    assert told["dram_efficiency"] == pytest.approx(0.9 * prior_number("implementations.gddr_share"))
+    assert paced(law, values, l40s, [*hbm, l40s], hbm)["dram_efficiency"] == 0.9
+    assert paced(law, values, load_gpu("a100-sxm"), [l40s], [l40s])["dram_efficiency"] == 1.0
+    assert paced(law, values, b200, hbm, hbm)["k_step_cycles"] < 700.0
+    assert paced(law, {**values, "tile_table": 3.0}, b200, hbm, hbm)["k_step_cycles"] == 700.0
 
 
 def test_a_library_nobody_measured_may_run_a_kernel_by_the_laws_habits() -> None:

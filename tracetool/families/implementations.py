@@ -70,6 +70,7 @@ class FittedLaw:
         default_factory=dict
     )  # of other versions
     band_by_version: Mapping[tuple[str, str], Band] = field(default_factory=dict)  # by architecture, too
+    lent_by: str = ""  # the law of another format it was fitted for
 
     def on(self, architecture: str, stack: str = "") -> dict[str, float]:
         """Return the coefficients on GPUs of an architecture: those of the nearest one measured.

@@ -28,8 +28,8 @@ class Coefficient:
 
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
     habits of a library, which have no value in between. One that is not ``carried`` says nothing of another
-    GPU: there its prior holds. One with a ``pace``, ``memory``, ``l2`` or ``one_l2``, keeps step with
-    that of the chip on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of
+    GPU: there its prior holds. One with a ``pace``, ``memory``, ``l2``, ``one_l2`` or ``dram``, keeps step
+    with that of the chip on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of
     evidence a prior rests on, ``source`` and ``meaning`` stand in the data file; see
     :mod:`tracetool.families.coefficients`.
     """
@@ -72,6 +72,9 @@ class Law:
         What the public source of a library nobody fitted tells of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
         library, on the architecture of that name or for kernels whose name has the word.
+    by_version : mapping of str to mapping of str to mapping of str to float
+        Choices of a library's kernels that its source tells of a version and those after, by first version.
+        A key "library/word" holds for implementations whose name has the word.
     kinds : tuple of str
         Kinds of rows that err differently, so that each has an interval of its own.
     kind_of : callable, optional
@@ -97,6 +100,7 @@ class Law:
     habits: tuple[Mapping[str, float], ...] = ()
     library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     library_host: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    by_version: Mapping[str, Mapping[str, Coefficients]] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from tracetool.families.implementations import (
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
+from tracetool.model.other_formats import architectures_of
 from tracetool.model.projects import is_untimed, project_of, runs_on
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
@@ -49,12 +50,12 @@ def candidates(
         one for one in (implementations(law) if every is None else every) if _made_for(one, law, vendor)
     )
     library, called = library_of(stack), words_of(name)
-    # a kernel that ran under one name with the matrix instructions of two architectures is made for any
+    # a kernel that ran with the matrix instructions of two architectures, in any format, is made for any
     same = tuple(one for one in every if library and one.stack == library and called in one.names)
-    if called and (anywhere := tuple(one for one in same if len(one.laws[law].architectures) > 1)):
+    if called and (anywhere := tuple(one for one in same if len(architectures_of(one, law)) > 1)):
         return anywhere
-    # what a library runs untimed tells nothing of others that call the same kernels
-    timed = (one for one in every if not library or one.stack == library or not is_untimed(one, law))
+    # what a library runs untimed tells nothing of others that call the same kernels, nor of other lists
+    timed = (one for one in every if not library or _lists_its_tiles(one, law, library, architecture))
     every = tuple(timed) or every
     every = tuple(one for one in every if runs_on(one, law, architecture)) or every
     anywhere = every
@@ -81,6 +82,12 @@ def candidates(
                 return _nearest(pool, law, architecture)
         of_library = _alike(of_library or every, called)
     return _nearest(of_library or every, law, architecture)
+
+
+def _lists_its_tiles(one: Implementation, law: str, library: str, architecture: str) -> bool:
+    """Return whether a kernel was timed, or ran by the first tile of a library's list for an architecture."""
+    own = one.stack == library and architecture in one.laws[law].architectures
+    return own or not is_untimed(one, law)
 
 
 def _distance(one: Implementation, law: str, architecture: str) -> tuple[bool, float]:

@@ -26,7 +26,8 @@ from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.candidates import candidates, is_known, other_version
 from tracetool.model.fitted_to import may_have_run
 from tracetool.model.mixtures import Member, member_pieces
-from tracetool.model.other_versions import may_run_others, others_of_library, use
+from tracetool.model.other_formats import beside_parent, with_parents
+from tracetool.model.other_versions import may_run_others, others_of_library, told_by_version, use
 from tracetool.model.paced import paced, unhidden
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
@@ -186,6 +187,7 @@ def members(
         Implementations to choose from and bands elsewhere, by default those delivered.
     """
     bands = transfer_bands(law.name) if bands is None else bands
+    every = with_parents(law, stack, words_of(implementation), every)
     chosen, library = candidates(law.name, gpu.architecture, stack, implementation, every), library_of(stack)
     if not implementation:  # where some ran in this version, it was one of them
         ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]
@@ -238,16 +240,21 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     )
     low, high = (side * wider for side in fitted.band_on(gpu.architecture, stack))
     values, rows = coefficients_on(law, fitted, gpu.architecture, stack), fitted.gpus
+    values |= told_by_version(law, one, stack)
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
     near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
     weight = float(sum(rows[name] for name in donors))
-    if gpu.name in rows:
+    if gpu.name in rows and not fitted.lent_by:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
     measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
-    values = unhidden(law, values, gpu, measured) if alike else paced(law, values, gpu, measured, nearest)
+    if alike:
+        values = unhidden(law, values, gpu, measured)
+    else:
+        values = paced(law, values, gpu, measured, nearest)
+        values = beside_parent(law, values, one, gpu.architecture, coefficients_on)
     if bands is not None:
-        away = bands.same_architecture if alike else bands.other_architecture
+        away = bands.same_architecture if alike and not fitted.lent_by else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])
-    basis = f"transferred from {', '.join(donors)}: {one.name}"
+    basis = f"transferred from {', '.join([fitted.lent_by] * bool(fitted.lent_by) + donors)}: {one.name}"
     return Member(one.name, values, (low, high), basis, weight, library=one.stack)

@@ -7,12 +7,17 @@ among them those most likely that the library uses most, over all GPUs and forma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tracetool.core.versions import version_number
 from tracetool.families.implementations import (
     Implementation,
     implementations,
     library_of,
+    release_of,
     words_of,
 )
+from tracetool.families.law import Law
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import other_version
 
@@ -45,6 +50,19 @@ def others_of_library(
         and one not in chosen
         and any(load_gpu(name).vendor == vendor for name in one.laws[law].gpus)
     )
+
+
+def told_by_version(law: Law, one: Implementation, stack: str) -> Mapping[str, float]:
+    """Return the choices of an implementation that source tells of the version a stack states."""
+    library, version = release_of(stack)
+    told: Mapping[str, float] = {}
+    for key, by_first in law.by_version.items():
+        of, word = key.split("/")
+        if version and of == library == one.stack and word in one.name:
+            since = {version_number(first): values for first, values in by_first.items()}
+            known = [first for first in since if first <= version]
+            told = {**told, **(since[max(known)] if known else {})}
+    return told
 
 
 def use(one: Implementation) -> float:

@@ -4,6 +4,12 @@ A kernel's steps take as many clocks as its library could afford on the chips it
 was the slower. On a chip whose memory brings an SM more bytes each clock, a kernel of that library is deep
 enough for these. On one that brings fewer the steps are hidden: what was measured there tells little.
 
+A program whose tiles a table fixes, whatever the GPU, was made for no chip: its steps take the clocks they
+take everywhere.
+
+GDDR memory holds the check bits of its ECC among the data, and brings kernels a smaller share of its peak
+than memory on the chip's package, which has bits of their own for that.
+
 A share of the L2's rate that kernels reach on a chip with much L2 for each SM is a limit of the SM: where
 there is less for each the same bytes are a larger share.
 """
@@ -20,6 +26,8 @@ from tracetool.hardware.priors import prior_number
 
 #: What a loop finds in an L2 that all SMs share, of what fits in it. [1]
 _ONE_L2_HIT = prior_number("implementations.one_l2_hit")
+#: Share of its peak that GDDR memory brings kernels, beside that of memory on the chip's package. [1]
+_GDDR_SHARE = prior_number("implementations.gddr_share")
 #: Share of the memory's rate from which on an SM's own limit was hidden where it was measured. [1]
 _HIDDEN = prior_number("implementations.hidden_share")
 
@@ -32,6 +40,16 @@ def memory_bytes_per_clock_sm(gpu: Gpu) -> float:
 def _one_l2(gpu: Gpu) -> bool:
     """Return whether all SMs share one L2: of several partitions another block may run on the far side."""
     return gpu.l2_near_bytes >= gpu.l2_bytes
+
+
+def _peak_share(gpu: Gpu) -> float:
+    """Return the share of its peak that a GPU's memory brings, beside memory on the chip's package."""
+    return _GDDR_SHARE if gpu.memory_type.startswith("gddr") else 1.0
+
+
+def _of_table(law: Law, values: Mapping[str, float]) -> bool:
+    """Return whether a kernel's tiles are fixed by a table: a choice whose pace is ``table`` is not 0."""
+    return any(values.get(k, one.value) != 0.0 for k, one in law.priors.items() if one.pace == "table")
 
 
 def paced(
@@ -47,6 +65,8 @@ def paced(
     and shares of L2's rate are multiplied by :math:`\max(1, l_g / l)`, with :math:`l_g` the geometric mean
     over the GPUs of the nearest architecture. Where all L2s measured have partitions, shares of what L2 still
     holds say how often a block runs on the side that holds it: an L2 that all SMs share has all that fits.
+    Where all GPUs measured have memory of the other kind, GDDR or not, shares of its peak change by the ratio
+    of what the two kinds bring.
 
     Parameters
     ----------
@@ -60,16 +80,20 @@ def paced(
     steps = min(1.0, most / memory_bytes_per_clock_sm(gpu))
     of_nearest = np.exp(np.mean([np.log(one.l2_bytes_per_clock / one.sm_count) for one in nearest]))
     share = max(1.0, float(of_nearest) / (gpu.l2_bytes_per_clock / gpu.sm_count))
+    shares, by_table = {_peak_share(one) for one in measured}, _of_table(law, values)
+    of_peak = _peak_share(gpu) / shares.pop() if len(shares) == 1 else 1.0
     whole = _one_l2(gpu) and not any(map(_one_l2, measured))
     changed = dict(values)
     for name, prior in law.priors.items():
         value = values.get(name, prior.value)
-        if prior.pace == "memory" and steps < 1.0:
+        if prior.pace == "memory" and steps < 1.0 and not by_table:
             changed[name] = value * steps if prior.unit == "clk" else value / steps
         elif prior.pace == "l2" and share > 1.0:
             changed[name] = value * share
         elif prior.pace == "one_l2" and whole:
             changed[name] = max(value, _ONE_L2_HIT)
+        elif prior.pace == "dram":
+            changed[name] = min(value * of_peak, 1.0)
     return changed
 
 

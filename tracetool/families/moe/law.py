@@ -163,6 +163,11 @@ _BLOCK_HOST: dict[str, dict[str, tuple[float, float]]] = {
 _WEIGHT_HOST: dict[str, dict[str, tuple[float, float]]] = {
     f"{library}/marlin": {"tile_table": (0.0, BY_PAIRS)} for library in ("vllm", "sglang")
 }
+#: Default tiles of vLLM's Triton kernels by the first version that has them (vllm-project/vllm,
+#: ``get_default_config``; pull request 34846).
+_TILES_SINCE = {"vllm/triton": {"0": {"tile_table": BY_EXPERTS}, "0.16": {"tile_table": BY_TOKENS}}}
+_BLOCKS_SINCE = {"vllm/triton": {"0": {"tile_table": BLOCK}, "0.16": {"tile_table": BLOCK_BY_TOKENS}}}
+_SINCE = {"moe": _TILES_SINCE, "moe_fp8": _TILES_SINCE, "moe_fp8_block": _BLOCKS_SINCE}
 #: Kernels that keep few bytes in flight. [units of law.toml] A prior, which a fit starts from.
 _FEW_BYTES = {"sm_bytes_clk": 6.0}
 
@@ -181,7 +186,7 @@ def _law(name: str) -> Law:
     tables = [{"tile_table": way} for way in priors["tile_table"].choices if way not in {FASTEST, UNTIMED}]
     return Law(
         name, _parts, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
-        habits=(_FEW_BYTES, *tables), by_row=True,
+        habits=(_FEW_BYTES, *tables), by_row=True, by_version=_SINCE.get(name, {}),
         library_host={"vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {})},
     )  # fmt: skip
 

@@ -1,0 +1,106 @@
+"""Kernels of a library in a format, or on an architecture in a format, that nobody measured them in.
+
+A Triton kernel is one program for all formats and all GPUs: where a name tells it, its law of another format
+says more than another kernel's law of the same format. The law that lends is the format's ``parent``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tracetool.families.implementations import FittedLaw, Implementation, implementations, library_of
+from tracetool.families.law import Law
+from tracetool.families.pricing import laws
+
+#: Share of the kernel's coefficients in the parent's format, in ln, beside those of the format on another
+#: architecture. [1] A prior: what a format and what an architecture changes is equally far away.
+_FROM_PARENT = 1.0 / 2.0
+
+
+def formats_of(law: str) -> frozenset[str]:
+    """Return the laws of one kernel in several formats: a law, its parent, and others of that parent.
+
+    >>> sorted(formats_of("moe_fp8"))[:2], formats_of("decode") == {"decode"}
+    (['moe', 'moe_fp4'], True)
+    """
+    known = laws().get(law)
+    root = (known.parent if known else "") or law
+    return frozenset(name for name, one in laws().items() if root in {name, one.parent}) | {law}
+
+
+def architectures_of(one: Implementation, law: str) -> frozenset[str]:
+    """Return the architectures a kernel ran on in any format."""
+    return frozenset(a for name in formats_of(law) & one.laws.keys() for a in one.laws[name].architectures)
+
+
+def with_parents(
+    law: Law, stack: str, called: str, every: tuple[Implementation, ...] | None = None
+) -> tuple[Implementation, ...]:
+    """Return the implementations of a law, and the one a name tells with the coefficients of the parent's.
+
+    Parameters
+    ----------
+    stack, called : str
+        The library, and what it calls the implementation, in words.
+    every : tuple of Implementation, optional
+        Those to choose from, of any law; by default the delivered ones.
+    """
+    own = tuple(
+        one for one in (implementations(law.name) if every is None else every) if law.name in one.laws
+    )
+    library = library_of(stack)
+    if not called or not library or not law.parent or _named(own, library, called):
+        return own
+    pool = implementations(law.parent) if every is None else every
+    lent = tuple(one for one in _named(pool, library, called) if law.parent in one.laws)
+    return (*own, *(replace(one, laws={**one.laws, law.name: _lent(law, one)}) for one in lent))
+
+
+def _named(pool: tuple[Implementation, ...], library: str, called: str) -> tuple[Implementation, ...]:
+    """Return a library's implementations that a name tells."""
+    return tuple(
+        one
+        for one in pool
+        if one.stack == library
+        and (called in one.names or (one.words and all(word in called for word in one.words)))
+    )
+
+
+def _lent(law: Law, one: Implementation) -> FittedLaw:
+    """Return the parent's fit as that of a law: choices stay the law's own, which tables of tiles are."""
+    fitted = one.laws[law.parent]
+
+    def kept(values: Mapping[str, float]) -> dict[str, float]:
+        return {k: v for k, v in values.items() if k in law.priors and _may_be(law, k, v)}
+
+    by_architecture = {a: kept(values) for a, values in fitted.by_architecture.items()}
+    return replace(fitted, values=kept(fitted.values), by_architecture=by_architecture, lent_by=law.parent)
+
+
+def _may_be(law: Law, name: str, value: float) -> bool:
+    prior = law.priors[name]
+    return prior.fitted or not prior.choices or value in prior.choices
+
+
+def beside_parent(
+    law: Law,
+    values: dict[str, float],
+    one: Implementation,
+    architecture: str,
+    on: Callable[[Law, FittedLaw, str], dict[str, float]],
+) -> dict[str, float]:
+    """Return coefficients from another architecture, halfway to the parent's format on this one, if measured.
+
+    ``on`` tells the coefficients of a law on an architecture.
+    """
+    fitted = one.laws.get(law.parent)
+    if fitted is None or architecture not in fitted.architectures:
+        return values
+    lent = on(laws()[law.parent], fitted, architecture)
+    mixed = dict(values)
+    for name, prior in law.priors.items():
+        own, other = (some.get(name, prior.value) for some in (values, lent))
+        if prior.fitted and min(own, other) > 0.0:
+            mixed[name] = own ** (1.0 - _FROM_PARENT) * other**_FROM_PARENT
+    return mixed
