@@ -58,7 +58,8 @@ def operator_tables() -> list[str]:
 OPERATOR_HEAD = """
 ## Operator tables
 Input of `predict` without a trace: one row per operator (`.csv`, `.parquet`, `.json`), columns an operator does not use absent
-or null. `op` names the operator, `dtype` its number format, `count` how often a row runs (1). Beside any operator may stand
+or null. `op` names the operator, `dtype` its number format, `count` how often a row runs (1). `kind` says what an elementwise operator or a norm computes
+(`gelu`, `silu+mul`, `rms_norm`: [operations](families/streams.md#what-an-element-costs)), what a collective does and where a copy goes. Beside any operator may stand
 """
 
 

@@ -72,8 +72,8 @@ POWER_BIAS = {
     "conv2d": (-0.05, 0.05),
     "gemm": (-0.06, 0.03),
     "softmax": (-0.05, 0.08),
-    "elementwise": (-0.2, 0.0),
-    "norm": (-0.3, 0.0),
+    "elementwise": (-0.12, 0.0),
+    "norm": (-0.15, 0.0),
 }
 
 
@@ -95,8 +95,7 @@ def test_recorded_loops_are_as_far_off_as_the_pages_say(tmp_path: Path) -> None:
     assert power.abs().median() < 0.06 and time.abs().median() < 0.06
     assert us.is_between(rows["duration_low_us"], rows["duration_high_us"]).mean() > 0.8
     held = watts.is_between(rows["power_low_w"], rows["power_high_w"])
-    assert held.mean() > 0.69
-    # An interval ends at the limit of 700 W, and the counter reads up to 715 there.
-    beyond = ~held & (rows["power_high_w"] < 699.0)
-    assert set(loops.filter(beyond)["kind"]) <= {"gelu", "silu", "sin", "layer_norm"}
-    assert beyond.sum() <= 9
+    assert held.mean() > 0.93
+    # two loops of small norms, which waited for a slow host, drew less
+    assert set(loops.filter(~held)["kind"]) <= {"rms_norm", "layer_norm"}
+    assert (watts < rows["power_low_w"]).filter(~held).all()

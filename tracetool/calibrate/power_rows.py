@@ -13,7 +13,7 @@ from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.activity import fed_share, with_unseen, work_of_activity
-from tracetool.model.dynamic import tensor_key
+from tracetool.model.dynamic import INSTRUCTION_FLOPS, tensor_key
 from tracetool.model.power_calibration import CORE_COUNTS
 from tracetool.model.residency import missed_bytes, streamed_bytes
 
@@ -95,7 +95,7 @@ def _rates(work: Work, dtype: Texts, seconds: Floats, streamed_bytes: Floats | N
     keys = np.array([place[tensor_key(str(d))] for d in dtype], dtype=np.int64)
     np.add.at(per, (np.arange(len(seconds)), keys), work.tensor_flops)
     for name, counts in (
-        ("fp32", work.fp32_flops),
+        ("fp32", work.fp32_flops + INSTRUCTION_FLOPS * work.instructions),
         ("fp64", work.fp64_flops),
         ("int", work.int_ops),
         ("sfu", work.sfu_ops),

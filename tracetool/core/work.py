@@ -23,6 +23,7 @@ class Work:
     fp64_flops: Floats  # [FLOP]
     int_ops: Floats  # [op]
     sfu_ops: Floats  # exponentials, reciprocals, square roots [op]
+    instructions: Floats  # of a thread, of whichever pipe, that no count above holds [1]
     shared_bytes: Floats  # shared memory / LDS reads and writes [B]
     l2_bytes: Floats  # between L2 and the SMs [B]
     dram_bytes: Floats  # [B]

@@ -11,12 +11,13 @@ from tracetool.hardware.gpu import Gpu
 
 
 def vector_cycles(work: Work, gpu: Gpu) -> Floats:
-    """Cycles the FP32 pipe needs at their peak, on all SMs. Shape (n,). [clk]"""
+    """Cycles the FP32 and other pipes need at their peak, on all SMs. Shape (n,). [clk]"""
     per_sm = (
         work.fp32_flops / gpu.rate("fp32")
         + work.fp64_flops / gpu.rate("fp64")
         + work.int_ops / gpu.rate("int")
         + work.sfu_ops / gpu.sfu_per_clock_sm
+        + work.instructions / gpu.lanes_per_clock_sm
     )
     return np.asarray(per_sm / gpu.sm_count)
 

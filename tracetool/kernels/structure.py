@@ -16,6 +16,7 @@ from tracetool.families import names
 from tracetool.families.registry import families, families_where
 from tracetool.families.spec import Streams
 from tracetool.hardware.gpu import Gpu
+from tracetool.kernels.computed import computed
 from tracetool.kernels.infer import gpus_of, infer_missing
 from tracetool.kernels.launch import (
     LAUNCH_NUMBERS,
@@ -62,14 +63,15 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         The columns of :func:`classify_names` (families refined by the operator), the numbers of
         :data:`tracetool.kernels.operators.SHAPES`, ``bytes`` [B], ``blocks`` (grid product),
         ``threads`` (per block), ``registers`` (per thread), ``shared_bytes`` (per block) [B],
-        ``duration_us`` (median) [us], ``kind`` (of a collective or copy) and ``shape_source``
+        ``duration_us`` (median) [us], ``kind`` (of a collective or copy), ``computes`` (of elementwise
+        kernels and norms) and ``shape_source``
         (operator, grid, bytes or none). ``priced_as`` names the family whose law prices a helper of an
         operator (:mod:`tracetool.kernels.refine`), null for other kernels. Tiles of matrix products are turned to lie along the
         operator's own m and n (``tile_m`` along m), unlike in the name; ``tiles``, ``grid_fits``: see
         :func:`tracetool.kernels.launch.from_launch`; ``inferred``: see
         :func:`tracetool.kernels.infer.infer_missing`.
     """
-    frame = row_kernels(refined(signatures))
+    frame = computed(row_kernels(refined(signatures)))
     gpus = gpus_of(frame, gpu)
     counts = {device: model.sm_count for device, model in gpus.items()}
     frame = scale_elements_per_thread(

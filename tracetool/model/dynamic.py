@@ -9,6 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Floats, Numbers, Texts
 from tracetool.core.operators import distinct_texts
 from tracetool.core.work import Work
+from tracetool.hardware.priors import prior_number
 from tracetool.model.power_calibration import PowerCalibration
 
 #: The matrix-unit energy each number format pays.
@@ -18,6 +19,9 @@ _TENSOR_KEY: Mapping[str, str] = {
     "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "int4": "tensor_fp4", "mxfp8": "tensor_fp8",
     "sq": "tensor_int8", "w4a8_mxfp4_mxfp8": "tensor_fp8",
 }  # fmt: skip
+
+#: FLOPs whose energy an instruction of CUDA cores costs that no count of a pipe holds. [FLOP]
+INSTRUCTION_FLOPS = prior_number("power.instruction_flops")
 
 
 def tensor_key(dtype: str) -> str:
@@ -52,7 +56,7 @@ def core_energy_j(
     per_tensor = np.array([pj[tensor_key(name)] for name in formats], dtype=np.float64)[place]
     compute = (
         per_tensor * work.tensor_flops
-        + pj["fp32"] * work.fp32_flops
+        + pj["fp32"] * (work.fp32_flops + INSTRUCTION_FLOPS * work.instructions)
         + pj["fp64"] * work.fp64_flops
         + pj["int"] * work.int_ops
         + pj["sfu"] * work.sfu_ops

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from tracetool.core.arrays import Ints, Numbers
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
+from tracetool.families.operations import is_known, operations
 from tracetool.families.spec import LIBRARY_COLUMNS
 from tracetool.model.activity import ACTIVITY, MIX, MORE_ACTIVITY, OCCUPANCY
 from tracetool.model.operands import is_product_family
@@ -150,12 +152,26 @@ def _read_csv(path: Path) -> pl.DataFrame:
 
 
 def unread_notes(table: InputTable) -> list[str]:
-    """Return which columns of a table have no effect."""
+    """Return which columns of a table have no effect, and which kinds of operation are not known."""
+    notes = _unknown_kinds(table)
     if not table.unread:
-        return []
+        return notes
     listed = ", ".join(table.unread[:_MOST_NAMED])
     more = f" and {len(table.unread) - _MOST_NAMED} more" if len(table.unread) > _MOST_NAMED else ""
-    return [f"columns without effect: {listed}{more}"]
+    return [*notes, f"columns without effect: {listed}{more}"]
+
+
+def _unknown_kinds(table: InputTable) -> list[str]:
+    rows = table.rows
+    texts, place = rows.distinct("kind")
+    computing = rows.in_families(names.ELEMENTWISE, names.NORM)
+    used = np.bincount(place, weights=computing, minlength=len(texts)) > 0
+    unknown = [str(t) for t, here in zip(texts, used, strict=True) if here and t and not is_known(str(t))]
+    if not unknown:
+        return []
+    meant = get_close_matches(unknown[0].lower(), operations(), n=1)
+    hint = f"did you mean {meant[0]}?" if meant else f"known: {', '.join(operations())}"
+    return [f"kind not known, counted as two FLOPs an element: {', '.join(unknown[:_MOST_NAMED])} ({hint})"]
 
 
 def _distinct(columns: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:

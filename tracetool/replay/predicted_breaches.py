@@ -126,7 +126,7 @@ def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: Power
         )
     computed = predicted.parts_j.get("compute")
     counts = work.tensor_flops + work.fp32_flops + work.fp64_flops
-    only = (counts > 0) & (work.int_ops + work.sfu_ops <= counts)
+    only = (counts > 0) & (work.int_ops + work.sfu_ops + work.instructions <= counts)
     if computed is not None:
         over = (usual_j > 0) & only[:, None] & (computed > _MOST_ENERGY * usual_j)
         if over.any():

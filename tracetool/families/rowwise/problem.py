@@ -9,6 +9,7 @@ import numpy as np
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.operations import instructions_per_element
 from tracetool.hardware.gpu import Gpu
 
 
@@ -20,7 +21,7 @@ def row_counter(
     Parameters
     ----------
     flops, sfu : float
-        Operations per element. [op]
+        Operations per element, where nobody says which row-wise work it is. [op]
     sfu_per_row : float
         Special functions per row: a reciprocal, a square root. [op]
     parameters : float
@@ -34,12 +35,16 @@ def row_counter(
         passes = rows.number("reads", 1.0) + rows.number("writes", 1.0)  # more where other tensors are fused
         # a kernel that passes over no tensor works on one number a row
         elements = r * np.where(passes > 0.0, c, 1.0)
+        # a row is read for its statistics and once more for the result, the parameters with it
+        computed = instructions_per_element(rows, passes + 1.0 + parameters)
+        known = np.isfinite(computed)
         moved = (passes * elements + parameters * elements / np.maximum(r, 1.0)) * size
         return Work.of(
             len(rows),
             useful_flops=flops * elements,
-            fp32_flops=flops * elements,
+            fp32_flops=np.where(known, 0.0, flops) * elements,
             sfu_ops=sfu * elements + sfu_per_row * r,
+            instructions=np.where(known, computed, 0.0) * elements,
             int_ops=elements,
             shared_bytes=8.0 * 32.0 * r,
             l2_bytes=moved + parameters * elements * size,

@@ -25,7 +25,7 @@ NORM = Family(
     needs=(("rows", "cols"),),
     count=row_counter(flops=8.0, sfu_per_row=2.0, parameters=2.0),
     laws=("norm",),
-    table=(TableOperator("norm", ("rows", "cols")),),
+    table=(TableOperator("norm", ("rows", "cols"), ("kind",)),),
     operators={
         **alike("native_layer_norm layer_norm rms_norm _fused_rms_norm", sizes(Reading.LAYER_NORM, 0, 1)),
         **alike("native_layer_norm_backward _fused_rms_norm_backward", sizes(Reading.LAYER_NORM, 0, 2)),

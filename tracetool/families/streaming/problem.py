@@ -9,6 +9,7 @@ import numpy as np
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.operations import instructions_per_element
 from tracetool.hardware.gpu import Gpu
 
 #: Smallest piece of a line that DRAM and L2 move. [B] By definition of the architecture (NVIDIA, CUDA C++
@@ -24,7 +25,8 @@ def stream_counter(
     Parameters
     ----------
     flops, sfu, integer : float
-        Vector operations, special functions and address arithmetic per element. [op]
+        Vector operations, special functions and address arithmetic per element, where nobody says what a
+        kernel computes (:mod:`tracetool.families.operations`). [op]
     passes : float
         Times the data passes through memory.
     sectors : bool
@@ -38,7 +40,10 @@ def stream_counter(
             np.isfinite(elements), elements, rows.number("rows", 0.0) * rows.number("cols", 1.0)
         )
         size = element_bytes(dtype_of(rows))
-        moved = (rows.number("reads", 1.0) + rows.number("writes", 1.0)) * elements * size
+        tensors = rows.number("reads", 1.0) + rows.number("writes", 1.0)
+        moved = tensors * elements * size
+        computed = instructions_per_element(rows, tensors)
+        known = np.isfinite(computed)
         if sectors:
             # where the width is not told, neighbors are taken for read together
             width = np.maximum(rows.number("cols", SECTOR_BYTES), 1.0)
@@ -48,8 +53,9 @@ def stream_counter(
         return Work.of(
             len(rows),
             useful_flops=flops * elements,
-            fp32_flops=flops * elements,
-            sfu_ops=sfu * elements,
+            fp32_flops=np.where(known, 0.0, flops) * elements,
+            sfu_ops=np.where(known, 0.0, sfu) * elements,
+            instructions=np.where(known, computed, 0.0) * elements,
             int_ops=integer * elements,
             l2_bytes=moved,
             dram_bytes=moved,

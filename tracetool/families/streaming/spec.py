@@ -15,7 +15,7 @@ ELEMENTWISE = Family(
     shares=(0.05, 0.90, 0.05),
     needs=(("elements",), ("rows", "cols")),
     count=stream_counter(flops=2.0),
-    table=(TableOperator("elementwise", ("elements",), ("reads", "writes")),),
+    table=(TableOperator("elementwise", ("elements",), ("reads", "writes", "kind")),),
     words=(
         UserWords(
             230,
