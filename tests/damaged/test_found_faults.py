@@ -304,3 +304,14 @@ def test_a_quote_that_never_ends_is_one_line(tmp_path: Path, capfd: pytest.Captu
     table.write_text('op,elements\nnorm,2\nmore",\nnorm,"')
     assert command(["predict", str(table), "--gpu", "h100-sxm", "--clock", "1200", "-q"]) == 2
     assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+def test_a_note_names_a_column_of_two_lines_in_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text('op,dtype,elements,kind,"reads\n-inf"\nelementwise,bf16,1e6,"a\nb",2\n')
+    assert command(["predict", str(table), "--gpu", "h100-sxm", "--clock", "1200"]) == 0
+    said = capsys.readouterr().out
+    assert "columns without effect: reads\\n-inf" in said
+    assert "two FLOPs an element: a\\nb (" in " ".join(said.split())

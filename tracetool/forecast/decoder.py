@@ -78,7 +78,7 @@ def self_attention(
         )
     )  # fmt: skip
     if h.gated:
-        parts.append(Elementwise(f"{name}.gate", h.heads * h.head_dim, reads=2.0))
+        parts.append(Elementwise(f"{name}.gate", h.heads * h.head_dim, reads=2.0, kind="sigmoid+mul"))
     parts.append(
         Linear(f"{name}.o_proj", h.heads * h.head_dim, ((hidden, 1),), "inputs", dtype, bias=h.out_bias)
     )
@@ -99,7 +99,7 @@ def gated_mlp(
     both = ((intermediate, 1), (intermediate, 1))
     parts = (
         Linear(f"{name}.gate_up_proj", hidden, both, "outputs", dtype, bias=bias, field=field),
-        Elementwise(f"{name}.act", intermediate, reads=2.0),
+        Elementwise(f"{name}.act", intermediate, reads=2.0, kind="silu+mul"),
         Linear(f"{name}.down_proj", intermediate, ((hidden, 1),), "inputs", dtype, bias=bias, field=field),
     )
     return (*parts, AllReduce(name, hidden)) if reduce else parts
@@ -117,7 +117,7 @@ def plain_mlp(
     """Return a feed-forward part without a gate."""
     return (
         Linear(f"{name}.up_proj", hidden, ((intermediate, 1),), "outputs", dtype, bias=bias, field=field),
-        Elementwise(f"{name}.act", intermediate),
+        Elementwise(f"{name}.act", intermediate, kind="gelu"),
         Linear(f"{name}.down_proj", intermediate, ((hidden, 1),), "inputs", dtype, bias=bias, field=field),
         AllReduce(name, hidden),
     )

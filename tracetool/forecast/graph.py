@@ -76,11 +76,11 @@ class Graph:
 
     def elementwise(
         self, name: str, elements: float, reads: float = 1.0, writes: float = 1.0, count: float = 1.0,
-        dtype: str = "",
+        dtype: str = "", kind: str = "",
     ) -> None:  # fmt: skip
         """Add ``count`` passes over numbers."""
         share = elements / self.ranks.gpus
-        self.add(table.elementwise(name, dtype or self.dtype, share, reads, writes), count)
+        self.add(table.elementwise(name, dtype or self.dtype, share, reads, writes, kind), count)
 
     def softmax(self, name: str, rows: float, cols: float, dtype: str = "") -> None:
         """Add a softmax."""

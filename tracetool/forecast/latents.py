@@ -94,7 +94,7 @@ def add_decoder(graph: Graph, vae: Config, batch: float, frames: int, height: in
             graph.conv("decoder.upsample.conv", pictures, channels, size, channels, taps=1)
     pixels = pictures * size[0] * size[1]
     graph.norm("decoder.norm_out", pixels, channels, weights=2 * channels)
-    graph.elementwise("decoder.act", pixels * channels)
+    graph.elementwise("decoder.act", pixels * channels, kind="silu")
     graph.conv("decoder.conv_out", pictures, channels, size, vae.size("out_channels", default=3), taps=taps)
 
 
@@ -105,7 +105,7 @@ def _residual(
     pixels = pictures * size[0] * size[1]
     for first, name in ((inputs, "1"), (outputs, "2")):
         graph.norm(f"decoder.norm_{name}", pixels, first, weights=2 * first)
-        graph.elementwise("decoder.act", pixels * first)
+        graph.elementwise("decoder.act", pixels * first, kind="silu")
         graph.conv(f"decoder.conv_{name}", pictures, first, size, outputs, taps=taps)
     if inputs != outputs:
         graph.conv("decoder.shortcut", pictures, inputs, size, outputs, 1)
@@ -144,7 +144,7 @@ def _deep(graph: Graph, vae: Config, levels: _Levels, batch: float, height: int,
                 graph.norm("decoder.norm", pixels, wider, weights=2 * wider)
             else:
                 graph.conv("decoder.conv_1", batch, wider, size, wider)
-                graph.elementwise("decoder.act", pixels * wider)
+                graph.elementwise("decoder.act", pixels * wider, kind="silu")
                 graph.conv("decoder.conv_2", batch, wider, size, wider, bias=False)
                 graph.norm("decoder.norm", pixels, wider, weights=2 * wider)
             graph.elementwise("decoder.residual", pixels * wider, reads=2)

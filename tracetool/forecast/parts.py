@@ -169,7 +169,8 @@ class Norm(Part):
         per_token = sum(divided(h, step.parallel.tp) for h in self.heads) if self.heads else 1
         tensors = 2.0 if self.residual else 1.0
         tokens = step.logit_rows if self.sampled else step.tokens
-        return [norm(self.name, step.dtype, tokens * per_token, self.cols, tensors, tensors)]
+        kind = ("layer_norm" if self.bias else "rms_norm") + ("+add" if self.residual else "")
+        return [norm(self.name, step.dtype, tokens * per_token, self.cols, tensors, tensors, kind)]
 
     @property
     def parameters(self) -> float:
@@ -193,17 +194,20 @@ class Elementwise(Part):
         Tensors of that size it reads and writes.
     split : bool
         Whether tensor parallelism divides the numbers.
+    kind : str
+        What it computes, as in operator tables.
     """
 
     width: int
     reads: float = 1.0
     writes: float = 1.0
     split: bool = True
+    kind: str = ""
 
     def rows(self, step: Step) -> list[Row]:
         """Return the pass."""
         width = self.width / step.parallel.tp if self.split else float(self.width)
-        return [elementwise(self.name, step.dtype, step.tokens * width, self.reads, self.writes)]
+        return [elementwise(self.name, step.dtype, step.tokens * width, self.reads, self.writes, self.kind)]
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ def gemm(module: str, dtype: str, tokens: float, outputs: float, inputs: float, 
     )
 
 
-def norm(module: str, dtype: str, rows: float, cols: float, reads: float = 1, writes: float = 1) -> Row:
+def norm(
+    module: str, dtype: str, rows: float, cols: float, reads: float = 1, writes: float = 1, kind: str = ""
+) -> Row:
     """Return a normalization of rows; ``reads`` and ``writes`` count tensors of that size, fused ones too."""
-    return _row(
-        names.NORM, module, dtype=dtype, rows=_least(rows), cols=_least(cols), reads=reads, writes=writes
-    )
+    size = {"rows": _least(rows), "cols": _least(cols)}
+    return _row(names.NORM, module, dtype=dtype, **size, reads=reads, writes=writes, **_computing(kind))
 
 
 def softmax(module: str, dtype: str, rows: float, cols: float) -> Row:
@@ -29,9 +30,17 @@ def softmax(module: str, dtype: str, rows: float, cols: float) -> Row:
     return _row(names.SOFTMAX, module, dtype=dtype, rows=_least(rows), cols=_least(cols))
 
 
-def elementwise(module: str, dtype: str, elements: float, reads: float = 1, writes: float = 1) -> Row:
-    """Return a pass over ``elements`` numbers that reads and writes as many tensors of that size."""
-    return _row(names.ELEMENTWISE, module, dtype=dtype, elements=_least(elements), reads=reads, writes=writes)
+def elementwise(
+    module: str, dtype: str, elements: float, reads: float = 1, writes: float = 1, kind: str = ""
+) -> Row:
+    """Return a pass over ``elements`` numbers that reads and writes as many tensors of that size.
+
+    ``kind`` says what it computes, as in operator tables.
+    """
+    size = _least(elements)
+    return _row(
+        names.ELEMENTWISE, module, dtype=dtype, elements=size, reads=reads, writes=writes, **_computing(kind)
+    )
 
 
 def collective(module: str, kind: str, message_bytes: float, ranks: float) -> Row:
@@ -46,6 +55,10 @@ def operator(op: str, module: str, **columns: float | str) -> Row:
 
 def _row(op: str, module: str, **columns: float | str) -> Row:
     return {"op": op, "module": module, "count": 1.0, **columns}
+
+
+def _computing(kind: str) -> dict[str, str]:
+    return {"kind": kind} if kind else {}
 
 
 def _least(value: float) -> float:

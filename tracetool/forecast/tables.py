@@ -11,6 +11,7 @@ from typing import Any, Final, TypeGuard
 
 import polars as pl
 
+from tracetool.core import escape
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.core.paths import PathLike
@@ -97,7 +98,7 @@ def _unread(frame: pl.DataFrame, outcomes: Sequence[Outcome]) -> list[str]:
     """Return notes on the columns of a table that decide no case: unknown ones, and those of other modes."""
     figures = {column.name for column in load_schema("forecast").columns}
     unknown = [name for name in frame.columns if name not in COLUMNS and name not in figures]
-    notes = [f"columns without effect: {', '.join(unknown)}"] if unknown else []
+    notes = [f"columns without effect: {', '.join(map(escape.name, unknown))}"] if unknown else []
     unread: dict[tuple[str, str], int] = {}
     for case in (outcome.case for outcome in outcomes):
         for name in without_effect(case) if case is not None and case.mode != SINGLE else ():

@@ -55,7 +55,7 @@ def _t5(graph: Graph, config: Config, batch: float, tokens: int, *, places: bool
         graph.norm("block.ff_norm", lines, width, weights=width, passes=4)
         for _ in range(2 if gated else 1):
             graph.linear("block.wi", lines, width, inner, bias=False)
-        graph.elementwise("block.act", lines * inner, reads=2 if gated else 1)
+        graph.elementwise("block.act", lines * inner, reads=2 if gated else 1, kind="gelu")
         graph.linear("block.wo", lines, inner, width, bias=False)
         graph.elementwise("block.residual", lines * width, reads=2)
     graph.norm("final_layer_norm", lines, width, weights=width, passes=4)
@@ -77,7 +77,7 @@ def _plain(graph: Graph, config: Config, batch: float, tokens: int, *, causal: b
         graph.elementwise("layer.residual", lines * width, reads=2)
         graph.norm("layer.norm_2", lines, width, weights=2 * width)
         graph.linear("layer.fc1", lines, width, inner)
-        graph.elementwise("layer.act", lines * inner)
+        graph.elementwise("layer.act", lines * inner, kind="gelu")
         graph.linear("layer.fc2", lines, inner, width)
         graph.elementwise("layer.residual", lines * width, reads=2)
     graph.norm("final_norm", lines, width, weights=2 * width)
@@ -105,7 +105,7 @@ def _gated(graph: Graph, config: Config, batch: float, tokens: int, *, norms: in
         graph.elementwise("layer.residual", lines * width, reads=2, count=2)
         for name in ("gate", "up"):
             graph.linear(f"layer.{name}", lines, width, inner, bias=False)
-        graph.elementwise("layer.act", lines * inner)
-        graph.elementwise("layer.product", lines * inner, reads=2)
+        graph.elementwise("layer.act", lines * inner, kind="silu")
+        graph.elementwise("layer.product", lines * inner, reads=2, kind="mul")
         graph.linear("layer.down", lines, inner, width, bias=False)
     graph.norm("norm", lines, width, weights=width, passes=4)

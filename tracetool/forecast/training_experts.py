@@ -81,7 +81,7 @@ def _products(row: Row) -> list[Row]:
         steps.append(elementwise(f"{module}.sort", _MOVES, pairs * hidden))
     steps += [
         gemm(f"{module}.gate_up_proj", own, each, 2.0 * columns, hidden, experts),
-        elementwise(f"{module}.act", _MOVES, pairs * columns, 2.0, 1.0),
+        elementwise(f"{module}.act", _MOVES, pairs * columns, 2.0, 1.0, "silu+mul"),
         gemm(f"{module}.down_proj", own, each, hidden, columns, experts),
     ]
     if experts > 1.0 and float(row["ep"]) > 1.0:

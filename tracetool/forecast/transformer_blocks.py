@@ -23,7 +23,7 @@ def two_linear(
 ) -> None:
     """Add two products with an activation between them."""
     graph.linear(f"{name}.1", tokens, inputs, inner, whole=whole)
-    graph.elementwise(f"{name}.act", tokens * inner)
+    graph.elementwise(f"{name}.act", tokens * inner, kind="gelu_tanh")
     graph.linear(f"{name}.2", tokens, inner, outputs, whole=whole)
 
 
@@ -71,5 +71,5 @@ def rotary(graph: Graph, name: str, numbers: float) -> None:
 def feed_forward(graph: Graph, name: str, lines: float, width: int, inner: int) -> None:
     """Add a feed-forward part without a gate."""
     graph.linear(f"{name}.up", lines, width, inner)
-    graph.elementwise(f"{name}.act", lines * inner)
+    graph.elementwise(f"{name}.act", lines * inner, kind="gelu_tanh")
     graph.linear(f"{name}.down", lines, inner, width)

@@ -90,7 +90,7 @@ def encoder_block(graph: Graph, batch: float, tokens: float, width: int, inner: 
     graph.elementwise("block.residual", lines * width, reads=2)
     graph.norm("block.norm_2", lines, width, weights=2 * width)
     graph.linear("block.fc1", lines, width, inner)
-    graph.elementwise("block.act", lines * inner)
+    graph.elementwise("block.act", lines * inner, kind="gelu")
     graph.linear("block.fc2", lines, inner, width)
     graph.elementwise("block.residual", lines * width, reads=2)
 
@@ -116,5 +116,5 @@ def normed_conv(
     graph.weights(2 * filters)
     graph.elementwise(f"{name}.norm", numbers)
     if act:
-        graph.elementwise(f"{name}.act", numbers)
+        graph.elementwise(f"{name}.act", numbers, kind="gelu")
     return out

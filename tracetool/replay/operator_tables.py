@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from tracetool.core import escape
 from tracetool.core.arrays import Ints, Numbers
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
@@ -156,7 +158,7 @@ def unread_notes(table: InputTable) -> list[str]:
     notes = _unknown_kinds(table)
     if not table.unread:
         return notes
-    listed = ", ".join(table.unread[:_MOST_NAMED])
+    listed = _listed(table.unread)
     more = f" and {len(table.unread) - _MOST_NAMED} more" if len(table.unread) > _MOST_NAMED else ""
     return [*notes, f"columns without effect: {listed}{more}"]
 
@@ -171,7 +173,12 @@ def _unknown_kinds(table: InputTable) -> list[str]:
         return []
     meant = get_close_matches(unknown[0].lower(), operations(), n=1)
     hint = f"did you mean {meant[0]}?" if meant else f"known: {', '.join(operations())}"
-    return [f"kind not known, counted as two FLOPs an element: {', '.join(unknown[:_MOST_NAMED])} ({hint})"]
+    return [f"kind not known, counted as two FLOPs an element: {_listed(unknown)} ({hint})"]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Return the first of some texts of others, each on one line."""
+    return ", ".join(escape.name(text) for text in texts[:_MOST_NAMED])
 
 
 def _distinct(columns: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
