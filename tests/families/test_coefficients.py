@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2] / "tracetool"
 FILES = sorted(
     path
     for path in (ROOT / "families").rglob("*.toml")
-    if path.parent.name != "implementations" and path.name != "transfer.toml"
+    if path.parent.name != "implementations" and path.name not in {"transfer.toml", "tuned.toml"}
 )
 REFERENCES = tomllib.loads((ROOT / "hardware" / "references.toml").read_text("utf-8"))
 ENTRY = {"value": 0.5, "low": 0.1, "high": 1.0, "unit": "1", "kind": "prior", "source": "x", "meaning": "y"}

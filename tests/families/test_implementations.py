@@ -276,7 +276,7 @@ def test_flashinfers_cutlass_experts_are_not_for_ada() -> None:
     }
 
 
-@pytest.mark.parametrize(("version", "table"), [("0.14.0", 1.0), ("0.16.0", 3.0), ("0.24", 3.0)])
+@pytest.mark.parametrize(("version", "table"), [("0.14.0", 7.0), ("0.16.0", 3.0), ("0.24", 3.0)])
 def test_the_source_of_a_version_tells_its_tiles(version: str, table: float) -> None:
     """vLLM's default tiles of Triton's experts went by experts before 0.16, and go by tokens since."""
     law = laws()["moe"]

@@ -93,7 +93,7 @@ def paced(
         elif prior.pace == "one_l2" and whole:
             changed[name] = max(value, _ONE_L2_HIT)
         elif prior.pace == "dram":
-            changed[name] = min(value * of_peak, 1.0)
+            changed[name] = min(value * of_peak, max(prior.high, value))
     return changed
 
 

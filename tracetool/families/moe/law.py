@@ -19,6 +19,7 @@ from tracetool.families.moe.tiles import (
     BY_EXPERTS,
     BY_PAIRS,
     BY_TOKENS,
+    EXPERTS_BEFORE,
     FASTEST,
     UNTIMED,
     Tile,
@@ -96,11 +97,12 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
     best = np.full(n, np.inf)
     serial, core, chosen = (np.zeros(n) for _ in range(3))
-    moved, ways = _moved(e, gpu, c), offered(c["tile_table"], e)
-    tiles = {tokens: _tiles(e, c, tokens) for tokens in {tile.tokens for tile, _ in ways}}
-    for tile, mask in ways:
+    moved, ways = _moved(e, gpu, c), offered(c["tile_table"], e, gpu)
+    tiles = {tokens: _tiles(e, c, tokens) for tokens in {one.tile.tokens for one in ways}}
+    for one in ways:
+        tile = one.tile
         a, b = _products(e, gpu, c, rate, tiles[tile.tokens], tile, moved)
-        time = a + b if mask is None else np.where(mask, 0.0, np.inf)
+        time = a + b if one.rows is None else np.where(one.rows, a + b if one.timed else 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
         serial, core = np.where(faster, a, serial), np.where(faster, b, core)
@@ -148,11 +150,11 @@ _TIMED = {
 _UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 0.7)}
 #: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time.
 #: On Hopper FlashInfer has CUTLASS's experts alone. Triton's and Marlin's kernels go by tables, vLLM's of 16
-#: bits before version 0.16, when it called them otherwise, by SGLang's.
+#: bits before version 0.16, when it called them otherwise, as SGLang's do.
 _TILED_HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm/flashinfer/hopper": _UNTIMED,
     "vllm/triton": {"tile_table": (0.0, BY_TOKENS)},
-    "vllm/vllm_fused_moe": {"tile_table": (0.0, BY_EXPERTS)},
+    "vllm/vllm_fused_moe": {"tile_table": (0.0, EXPERTS_BEFORE)},
     "sglang/flashinfer/hopper": _UNTIMED,
     "sglang/triton": {"tile_table": (0.0, BY_EXPERTS)},
 }
@@ -165,7 +167,7 @@ _WEIGHT_HOST: dict[str, dict[str, tuple[float, float]]] = {
 }
 #: Default tiles of vLLM's Triton kernels by the first version that has them (vllm-project/vllm,
 #: ``get_default_config``; pull request 34846).
-_TILES_SINCE = {"vllm/triton": {"0": {"tile_table": BY_EXPERTS}, "0.16": {"tile_table": BY_TOKENS}}}
+_TILES_SINCE = {"vllm/triton": {"0": {"tile_table": EXPERTS_BEFORE}, "0.16": {"tile_table": BY_TOKENS}}}
 _BLOCKS_SINCE = {"vllm/triton": {"0": {"tile_table": BLOCK}, "0.16": {"tile_table": BLOCK_BY_TOKENS}}}
 _SINCE = {"moe": _TILES_SINCE, "moe_fp8": _TILES_SINCE, "moe_fp8_block": _BLOCKS_SINCE}
 #: Kernels that keep few bytes in flight. [units of law.toml] A prior, which a fit starts from.

@@ -5,7 +5,11 @@ Sources: docs/families/moe.md.
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 import numpy as np
 
@@ -33,7 +37,7 @@ OTHER_REGISTERS = 64.0
 #: default.
 STAGES = 3.0
 #: Ways to choose a tile. [1] By definition: their numbers in ``tile_table``.
-FASTEST, BY_EXPERTS, UNTIMED, BY_TOKENS, BLOCK, BLOCK_BY_TOKENS, BY_PAIRS = range(7)
+FASTEST, BY_EXPERTS, UNTIMED, BY_TOKENS, BLOCK, BLOCK_BY_TOKENS, BY_PAIRS, EXPERTS_BEFORE = range(8)
 #: Tiles of which the library picks the fastest. [elements] A prior.
 TILES = (
     Tile(16.0, 64.0),
@@ -72,8 +76,24 @@ PAIRS_TABLE = (
     (0.9 * 48.0, Tile(48.0, 256.0, 64.0, alone=True)),
     (np.inf, Tile(64.0, 256.0, 64.0, alone=True)),
 )
+#: Tiles of Triton's kernels that tuning files choose among. [elements] A prior.
+TUNED = (
+    Tile(16.0, 64.0, 128.0, 4.0),
+    Tile(16.0, 128.0, 128.0, 4.0),
+    Tile(32.0, 128.0, 64.0, 4.0),
+    Tile(64.0, 128.0, 64.0, 4.0),
+    Tile(128.0, 128.0, 64.0, 8.0),
+    Tile(128.0, 256.0, 64.0, 8.0),
+)
+#: Bytes of a weight of 16 bits. [B] By definition.
+BYTES_OF_16_BITS = 2.0
+#: More than the intermediate size of any expert. [elements] A prior.
+_MOST_INNER = 1e6
+#: Ways to choose that look for files of a library first.
+_WAYS = {"vllm": (BY_TOKENS, EXPERTS_BEFORE), "sglang": (BY_EXPERTS,)}
 _TABLES = {
     BY_EXPERTS: EXPERTS_TABLE,
+    EXPERTS_BEFORE: EXPERTS_TABLE,
     BY_TOKENS: TOKENS_TABLE,
     BLOCK: BLOCK_TABLE,
     BLOCK_BY_TOKENS: BLOCK_TOKENS_TABLE,
@@ -94,25 +114,55 @@ def resident(tile: Tile, gpu: Gpu, size: Floats) -> Floats:
     return np.maximum(held, 1.0)
 
 
-def offered(way: float, e: Experts) -> list[tuple[Tile, Bools | None]]:
-    """Return the tiles of one way to choose, and which rows take each: None where the fastest is taken."""
+@dataclass(frozen=True)
+class Offer:
+    """A tile, which rows may take it, and whether they take the fastest of those they may."""
+
+    tile: Tile
+    rows: Bools | None = None
+    timed: bool = True
+
+
+def offered(way: float, e: Experts, gpu: Gpu) -> list[Offer]:
+    """Return the tiles of one way to choose: a table, but for sizes whose tiles the library has measured."""
     if way == FASTEST:
-        return [(tile, None) for tile in TILES]
+        return [Offer(tile) for tile in TILES]
     if way == UNTIMED:
-        return [(FIRST, None)]
-    rows_of = _count(way, e)
-    found: list[tuple[Tile, Bools | None]] = []
+        return [Offer(FIRST)]
+    rows_of, timed = _count(way, e), _tuned(way, e, gpu)
+    found = [Offer(tile, timed) for tile in TUNED] if timed.any() else []
     below = np.full(len(e.tokens), -np.inf)
     for most, tile in _TABLES[int(way)]:
-        chosen = (rows_of > below) & (rows_of <= most)
+        chosen = (rows_of > below) & (rows_of <= most) & ~timed
         if chosen.any():
-            found.append((tile, chosen))
+            found.append(Offer(tile, chosen, timed=False))
         below = np.full(len(e.tokens), most)
+    return found
+
+
+def _tuned(way: float, e: Experts, gpu: Gpu) -> Bools:
+    """Return for which rows the library whose table it is holds tiles measured on a GPU. Shape (n,)."""
+    sizes = _tuned_sizes().get((way, gpu.name), np.zeros(0))
+    if not sizes.size:
+        return np.zeros(len(e.tokens), dtype=np.bool_)
+    known = np.isin(e.local * _MOST_INNER + e.inner, sizes)
+    return np.asarray(known & (e.size == BYTES_OF_16_BITS))
+
+
+@cache
+def _tuned_sizes() -> Mapping[tuple[float, str], Floats]:
+    """Return the sizes by way and GPU, each one number of the experts and the intermediate size."""
+    text = resources.files(__package__).joinpath("tuned.toml").read_text("utf-8")
+    found: dict[tuple[float, str], Floats] = {}
+    for library, by_gpu in tomllib.loads(text).items():
+        for gpu, sizes in by_gpu.items():
+            experts, inner = np.array([size.split("x") for size in sizes], dtype=np.float64).T
+            found |= {(way, gpu): experts * _MOST_INNER + inner for way in _WAYS[library]}
     return found
 
 
 def _count(way: float, e: Experts) -> Floats:
     """Return what a library's table of tiles goes by."""
-    if way == BY_EXPERTS:
+    if way in {BY_EXPERTS, EXPERTS_BEFORE}:
         return e.tokens / e.local
     return e.tokens * e.top_k / e.local if way == BY_PAIRS else e.tokens

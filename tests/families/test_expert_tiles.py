@@ -1,0 +1,64 @@
+"""Tiles of experts that a library's source tells: tables, and sizes it has measured tiles of."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.moe.law import MOE
+from tracetool.families.moe.problem import expert_layers
+from tracetool.families.moe.tiles import BY_EXPERTS, BY_TOKENS, EXPERTS_BEFORE, FASTEST, TUNED, offered
+from tracetool.families.pieces import duration_s
+from tracetool.hardware.load import load_gpu
+
+H200 = load_gpu("h200-sxm")
+FILE = Path(__file__).resolve().parents[2] / "tracetool" / "families" / "moe" / "tuned.toml"
+
+
+def _layers(dtype: str = "bf16", tokens: float = 4096.0) -> OperatorColumns:
+    """Return two layers of 128 experts, of 768 and 769: vLLM and SGLang hold a file for the first alone."""
+    numbers = {"tokens": tokens, "hidden": 2048.0, "top_k": 8.0, "experts": 128.0, "tp": 1.0, "ep": 1.0}
+    columns = {k: np.full(2, v) for k, v in numbers.items()} | {"intermediate": np.array([768.0, 769.0])}
+    words = {"dtype": np.full(2, dtype, dtype=object)}
+    return OperatorColumns(np.full(2, "moe", dtype=object), {**columns, **words})
+
+
+@pytest.mark.parametrize("way", [BY_TOKENS, BY_EXPERTS, EXPERTS_BEFORE])
+def test_sizes_with_measured_tiles_take_the_fastest_of_them(way: int) -> None:
+    offers = offered(way, expert_layers(_layers(), H200), H200)
+    timed = [one for one in offers if one.timed]
+    assert tuple(one.tile for one in timed) == TUNED
+    assert all(one.rows is not None and one.rows.tolist() == [True, False] for one in timed)
+    by_table = [one.rows.tolist() for one in offers if not one.timed and one.rows is not None]
+    assert by_table == [[False, True]]
+
+
+@pytest.mark.parametrize(("dtype", "gpu"), [("fp8", "h200-sxm"), ("bf16", "l40s")])
+def test_other_formats_and_gpus_keep_the_default(dtype: str, gpu: str) -> None:
+    one = load_gpu(gpu)
+    assert not any(offer.timed for offer in offered(BY_TOKENS, expert_layers(_layers(dtype), one), one))
+
+
+def test_all_tiles_are_offered_where_a_library_times_them() -> None:
+    assert all(
+        one.timed and one.rows is None for one in offered(FASTEST, expert_layers(_layers(), H200), H200)
+    )
+
+
+def test_a_measured_tile_is_quicker_than_a_poor_default() -> None:
+    """SGLang's default for many tokens is 64 x 64 in steps of 32."""
+    pieces = MOE.pieces(_layers(), H200, {"tile_table": float(BY_EXPERTS), "k_step_cycles": 600.0})
+    tuned, default = duration_s(pieces, np.full((2, 1), 1.9e9))[:, 0]
+    assert tuned < 0.9 * default
+
+
+def test_sizes_are_told_once_each() -> None:
+    for by_gpu in tomllib.loads(FILE.read_text("utf-8")).values():
+        for gpu, sizes in by_gpu.items():
+            assert load_gpu(gpu).name == gpu
+            assert len(set(sizes)) == len(sizes)
+            assert all(all(int(part) > 0 for part in size.split("x")) for size in sizes)
