@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tracemalloc
 from pathlib import Path
 
 import polars as pl
@@ -315,3 +316,25 @@ def test_a_note_names_a_column_of_two_lines_in_one(
     said = capsys.readouterr().out
     assert "columns without effect: reads\\n-inf" in said
     assert "two FLOPs an element: a\\nb (" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("wrong", ["1000000000000000", "2147483648", "4611686018427387904"])
+def test_a_reading_with_a_wrong_time_takes_no_memory_for_the_time_between(
+    tmp_path: Path, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Power was modeled in blocks of a sensor's update from the first reading to the last: gigabytes."""
+    log = "timestamp,power_w\n" + "".join(f"{1700000000 + i / 10},{100 + i}\n" for i in range(12))
+    assert "1700000000.4," in log
+    (tmp_path / "log.csv").write_text(log.replace("1700000000.4,", f"{wrong},"))
+    (tmp_path / "activity.csv").write_text(
+        "name,start_us,end_us\na,1700000000000000,1700000000300000\nb,1700000000300000,1700000000900000\n"
+    )
+    tracemalloc.start()
+    code = command(
+        ["attribute", f"{tmp_path}/activity.csv", "--power", f"{tmp_path}/log.csv", "--tz", "+00:00", "-q"]
+    )
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert code in {0, 2, 3}
+    assert len(capsys.readouterr().err.splitlines()) <= 1
+    assert peak_bytes < 2**28

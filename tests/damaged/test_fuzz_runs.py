@@ -110,6 +110,8 @@ def obeys(arguments: list[str], folder: Path) -> str:
             said_by_libraries() as libraries,
         ):
             code = command(arguments)
+    except OSError as error:  # a path that cannot be: one line, but where debugging raises it
+        return "" if error.filename and error.strerror else crash(error)
     except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception
         return crash(error)
     said = err.getvalue()

@@ -33,6 +33,9 @@ _ROUNDS = 14
 _AGAIN = 4
 #: Products of a reading's shares kept ready; beyond this they are multiplied out each round.
 _PAIRS = 20_000_000
+#: Blocks a reading, over a whole log, beyond which stretches without readings are no longer cut into blocks:
+#: a single reading with a wrong time would ask for thousands of millions.
+_BLOCKS_A_READING = 2000
 
 
 def _observation(readings: Readings, boxes: Boxes, blocks: Blocks) -> sparse.csr_matrix:
@@ -44,9 +47,15 @@ def _observation(readings: Readings, boxes: Boxes, blocks: Blocks) -> sparse.csr
 
 
 def _block_edges(readings: Readings, boxes: Boxes, block_s: float) -> Floats:
-    first = readings.time_s[0] - boxes.reach_s
-    count = int(np.ceil((readings.time_s[-1] + 1e-9 - first) / block_s)) + 1
-    return np.asarray(readings.time_s[-1] + 1e-9 - block_s * np.arange(count, -1, -1))
+    """Return where blocks begin and end, back from the last reading; a long stretch without any is one."""
+    last = readings.time_s[-1] + 1e-9
+    count = int(np.ceil((last - readings.time_s[0] + boxes.reach_s) / block_s)) + 1
+    if count <= _BLOCKS_A_READING * len(readings):
+        return np.asarray(last - block_s * np.arange(count, -1, -1))
+    newest = np.floor((last - readings.time_s) / block_s)
+    each = int(np.ceil(boxes.reach_s / block_s)) + 3
+    number = np.unique(newest[:, None] + np.arange(each))[::-1]
+    return np.asarray(last - block_s * number)
 
 
 def _banded(matrix: sparse.spmatrix, width: int) -> Floats:
@@ -144,7 +153,9 @@ def fit_levels(
     observe = (shown @ mixing).tocsr()
     y = readings.power_w - shown @ fixed
     pace = np.tile([1.0, _GAP_PACE, 1.0], count - 1)
-    step_scale = _STEP_SHARE * reach * np.sqrt(block / 0.1) * pace
+    length_s = np.diff(blocks.edges_s)
+    apart_s = np.repeat((length_s[1:] + length_s[:-1]) / 2.0, STATE_COUNT)
+    step_scale = _STEP_SHARE * reach * np.sqrt(apart_s / 0.1) * pace
 
     anchor, target, trust = _anchors(count, low, high, reach)
     width = min(STATE_COUNT * (int(np.ceil(boxes.reach_s / block)) + 2) + STATE_COUNT, size - 1)
