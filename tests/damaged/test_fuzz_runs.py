@@ -114,19 +114,22 @@ def obeys(arguments: list[str], folder: Path) -> str:
         return "" if error.filename and error.strerror else crash(error)
     except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception
         return crash(error)
-    said = err.getvalue()
     if text := "".join(libraries).strip():
         return f"a library prints by itself: {text.splitlines()[:2]}"
-    new = {p.name for p in folder.iterdir()} - before
+    return _wrong(code, out.getvalue(), err.getvalue(), {p.name for p in folder.iterdir()} - before)
+
+
+def _wrong(code: int, printed: str, said: str, new: set[str]) -> str:
+    """Return what is wrong with an exit code beside what was printed, said and left; nothing if all is well."""
     if code not in _ALLOWED:
         return f"exit code {code}"
     if code >= 2 and (len(said.splitlines()) != 1 or not said.startswith("error: ")):
         return f"exit code {code} without its one line: {said!r}"
-    if code == 0 and (said or not out.getvalue().strip()):
+    if code == 0 and (said or not printed.strip()):
         return f"exit code 0, yet: {said!r}"
     if code >= 2 and new:
         return f"exit code {code} leaves {sorted(new)}"
-    figures = re.sub(r"note: columns without effect: .*", "", out.getvalue())  # the names that a table gave
+    figures = re.sub(r"note: columns without effect: .*", "", printed)  # the names that a table gave
     if re.search(r"\b(nan|inf)\b", figures):
         return f"figures that are none: {re.findall(r'.*(?:nan|inf).*', figures)[:2]}"
     return ""
