@@ -24,6 +24,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.candidates import candidates, is_known, other_version
+from tracetool.model.dispatched import dispatched, tells
 from tracetool.model.fitted_to import may_have_run
 from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.other_formats import beside_parent, with_parents
@@ -88,7 +89,7 @@ def _priced(
     if (users and "" in of_users) or not implementations(law.name) or traced(rows).any():
         return [_calibrated(law, rows, gpu, calibration, np.arange(len(rows)))]
     parts = []
-    for stack, name, places in split_by_implementation(rows):
+    for stack, name, places in _told_apart(law, rows, gpu):
         part = rows if len(places) == len(rows) else rows.take(places)
         if users and may_have_run(stack, name, of_users):
             parts.append(_calibrated(law, part, gpu, calibration, places))
@@ -167,6 +168,17 @@ def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]
         (stacks[pair // len(names)], names[pair % len(names)], np.flatnonzero(number == place))
         for place, pair in enumerate(pairs.tolist())
     ]
+
+
+def _told_apart(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str, str, Ints]]:
+    """Return what rows state, as :func:`split_by_implementation`, with kernels that source tells beside."""
+    told: list[tuple[str, str, Ints]] = []
+    for stack, name, places in split_by_implementation(rows):
+        if name or not stack or not tells(law):
+            told.append((stack, name, places))
+            continue
+        told += [(stack, kernel, places[at]) for kernel, at in dispatched(law, rows.take(places), gpu, stack)]
+    return told
 
 
 def members(

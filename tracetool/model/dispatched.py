@@ -1,0 +1,83 @@
+"""Rows that state their library alone, by the kernel its public source runs them with (dispatch.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Ints
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.versions import version_number
+from tracetool.families.implementations import implementations, library_of, release_of
+from tracetool.families.law import Law
+from tracetool.hardware.gpu import Gpu
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Which kernel a library runs some rows of a law with."""
+
+    law: str
+    library: str
+    kernel: str  # words that tell the implementation
+    column: str  # it is for rows whose number there, by default 1, lies within bounds, or whose text is one
+    low: float = 1.0
+    high: float = float("inf")
+    text: str = ""
+    architecture: str = ""  # "" where of any
+    since: str = ""  # the first version; "" where any
+
+
+def tells(law: Law) -> bool:
+    """Return whether source tells of a law's rows at all."""
+    return any(rule.law == law.name for rule in _rules())
+
+
+@cache
+def _rules() -> tuple[Dispatch, ...]:
+    text = resources.files(__package__).joinpath("dispatch.toml").read_text("utf-8")
+    return tuple(Dispatch(**entry) for entry in tomllib.loads(text).values())
+
+
+def dispatched(law: Law, rows: OperatorColumns, gpu: Gpu, stack: str) -> list[tuple[str, Ints]]:
+    """Return the words of the kernels that run rows of a stack, "" where source does not tell, with places.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows of a law that state this stack and no implementation.
+    """
+    left = np.ones(len(rows), dtype=np.bool_)
+    found: list[tuple[str, Ints]] = []
+    for rule in _rules():
+        if not _holds(rule, law, gpu, stack):
+            continue
+        chosen = left & _rows_of(rule, rows)
+        if chosen.any():
+            found.append((rule.kernel, np.flatnonzero(chosen)))
+            left &= ~chosen
+    return [*found, ("", np.flatnonzero(left))] if left.any() else found
+
+
+def _holds(rule: Dispatch, law: Law, gpu: Gpu, stack: str) -> bool:
+    """Return whether a rule is of this library, version and architecture, and its kernel was measured."""
+    version = release_of(stack)[1]
+    early = bool(version) and bool(rule.since) and version < version_number(rule.since)
+    measured = any(
+        one.stack == rule.library and one.words and all(word in rule.kernel for word in one.words)
+        for one in implementations(law.name)
+    )
+    here = rule.architecture in {"", gpu.architecture}
+    return (law.name, library_of(stack)) == (rule.law, rule.library) and here and measured and not early
+
+
+def _rows_of(rule: Dispatch, rows: OperatorColumns) -> Bools:
+    """Return which rows a rule is for. Shape (n,)."""
+    if rule.text:
+        return np.asarray(rows.text(rule.column, "") == rule.text, dtype=np.bool_)
+    numbers = rows.number(rule.column, 1.0)
+    return np.asarray((numbers >= rule.low) & (numbers <= rule.high), dtype=np.bool_)
