@@ -342,3 +342,18 @@ def test_what_loops_over_delta_nets_do_beside_the_kernel() -> None:
         assert of_kernel
         for one in of_kernel:
             assert {key: one.coefficients.get(key, 0.0) for key in expected} == expected
+
+
+def test_kernels_made_for_few_architectures_are_told_by_source_where_nobody_measured_any() -> None:
+    """FlashInfer generates experts for Blackwell: Hopper's CUTLASS experts and Marlin's are none of these."""
+    b200, name = load_gpu("b200-sxm"), "vllm_modeloptfp8moe_flashinfer_trtllm_trtllmfp8expertsmonolithic"
+    for law in (laws()["moe_fp8"], laws()["moe_fp8_block"]):
+        every = implementations(law.name)
+        others = tuple(one for one in every if not any("flashinfer_trtllm" in text for text in one.names))
+        [told] = members(law, b200, "vllm 0.24.0", name, others)
+        assert told.coefficients == law.project_habits["generated-experts"]
+        assert told.basis == "prior"
+        [measured] = members(law, b200, "vllm 0.24.0", name)
+        assert measured.name == "vllm-flashinfer-trtllm"
+        # Hopper runs none of them, whatever the name says
+        assert all(one.basis != "prior" for one in members(law, H100, "vllm 0.24.0", name, others))

@@ -68,6 +68,9 @@ class Law:
     library_habits : mapping of str to mapping of str to float
         Coefficients of libraries' kernels that their public source tells, by library: those of a library
         nobody fitted. A key "library/architecture" holds there in place of that of the library.
+    project_habits : mapping of str to mapping of str to float
+        Coefficients that source tells of kernels made for few architectures, by project: where nobody
+        measured any of it.
     library_host : mapping of str to mapping of str to (float, float)
         What the public source of a library nobody fitted tells of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
@@ -99,6 +102,7 @@ class Law:
     parent: str = ""
     habits: tuple[Mapping[str, float], ...] = ()
     library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    project_habits: Mapping[str, Coefficients] = field(default_factory=dict)
     library_host: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     by_version: Mapping[str, Mapping[str, Coefficients]] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()

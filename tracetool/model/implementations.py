@@ -35,6 +35,7 @@ from tracetool.model.traced import beside_band, in_trace, start_band, trace_band
 from tracetool.model.unmeasured_libraries import (
     habits_of,
     in_library,
+    of_project,
     of_unknown,
     told_by_source,
     without_hosts,
@@ -200,6 +201,8 @@ def members(
     """
     bands = transfer_bands(law.name) if bands is None else bands
     every = with_parents(law, stack, words_of(implementation), every)
+    if by_source := of_project(law, gpu.architecture, stack, words_of(implementation), every):
+        return by_source
     chosen, library = candidates(law.name, gpu.architecture, stack, implementation, every), library_of(stack)
     if not implementation:  # where some ran in this version, it was one of them
         ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]

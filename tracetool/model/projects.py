@@ -14,6 +14,7 @@ from tracetool.families.implementations import Implementation
 class Project:
     """Kernels that several libraries call."""
 
+    title: str
     words: tuple[str, ...]  # any of them in a kernel's name tells the project
     whole: bool  # they are all of an operator, so that it takes as long in any library
     untimed: frozenset[str]  # libraries that run a default where others have the kernels timed first
@@ -55,11 +56,12 @@ def _projects() -> tuple[Project, ...]:
     text = resources.files(__package__).joinpath("projects.toml").read_text("utf-8")
     return tuple(
         Project(
+            title,
             tuple(entry["words"]),
             entry["whole"],
             frozenset(entry["untimed"]),
             frozenset(entry["formats"]),
             frozenset(entry.get("only", ())),
         )
-        for entry in tomllib.loads(text).values()
+        for title, entry in tomllib.loads(text).items()
     )

@@ -13,6 +13,7 @@ from tracetool.families.implementations import Implementation, implementations, 
 from tracetool.families.law import Law
 from tracetool.hardware.priors import prior_number
 from tracetool.model.mixtures import Member
+from tracetool.model.projects import project_of
 
 #: 90 % band of ln(measured / predicted) of a kernel that source code states, unmeasured. [1]
 _BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implementations.by_source"))
@@ -46,6 +47,22 @@ def of_unknown(
     others = _by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran))
     host = host_of(law, library, called, architecture)
     return (*ran, *(_with_host(law, one, architecture, host, called) for one in others))
+
+
+def of_project(
+    law: Law, architecture: str, stack: str, called: str, every: Iterable[Implementation]
+) -> tuple[Member, ...]:
+    """Return a kernel as source tells it where a name says it was made for this architecture and few others.
+
+    Kernels of other projects tell little of it. None where any of its project was measured.
+    """
+    project = project_of(called) if called else None
+    if project is None or architecture not in project.only or any(map(project.made, every)):
+        return ()
+    told = law.project_habits.get(project.title)
+    title = f"{law.name} of {project.title} by their source"
+    library = library_of(stack)
+    return (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),) if told else ()
 
 
 def habits_of(law: Law, library: str, architecture: str) -> Mapping[str, float]:

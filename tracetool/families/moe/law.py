@@ -12,6 +12,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.law import Coefficients, Law
+from tracetool.families.loops import NEXT_US
 from tracetool.families.moe.problem import Experts, expert_layers, layers_work, stored_formats
 from tracetool.families.moe.tiles import (
     BLOCK,
@@ -170,6 +171,11 @@ _WEIGHT_HOST: dict[str, dict[str, tuple[float, float]]] = {
 _TILES_SINCE = {"vllm/triton": {"0": {"tile_table": EXPERTS_BEFORE}, "0.16": {"tile_table": BY_TOKENS}}}
 _BLOCKS_SINCE = {"vllm/triton": {"0": {"tile_table": BLOCK}, "0.16": {"tile_table": BLOCK_BY_TOKENS}}}
 _SINCE = {"moe": _TILES_SINCE, "moe_fp8": _TILES_SINCE, "moe_fp8_block": _BLOCKS_SINCE}
+#: FlashInfer's generated experts are five kernels of a graph: two that route, two products and a sum. The
+#: first product writes activated values alone; with scales by blocks the activation is a kernel of its own
+#: (flashinfer, csrc/trtllm_fused_moe_runner.cu). [units of law.toml] By definition of that source.
+_GENERATED = {"launch_us": 5.0 * NEXT_US, "inner_factor": 1.0 / 3.0}
+_GENERATED_BLOCKS = {"launch_us": 6.0 * NEXT_US}
 #: Kernels that keep few bytes in flight. [units of law.toml] A prior, which a fit starts from.
 _FEW_BYTES = {"sm_bytes_clk": 6.0}
 
@@ -189,6 +195,7 @@ def _law(name: str) -> Law:
     return Law(
         name, _parts, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
         habits=(_FEW_BYTES, *tables), by_row=True, by_version=_SINCE.get(name, {}),
+        project_habits={"generated-experts": _GENERATED_BLOCKS if name == "moe_fp8_block" else _GENERATED},
         library_host={"vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {})},
     )  # fmt: skip
 
