@@ -405,3 +405,15 @@ def test_no_bound_of_attention_under_an_unknown_library_is_beyond_a_factor_of_th
     made = predict_rows(read_table(frame).rows, load_gpu(gpu), np.array([load_gpu(gpu).clock_max_mhz]))
     assert made.timing.high.max() < 30.0
     assert made.timing.low.min() > 1.0 / 30.0
+
+
+def test_a_name_tells_habits_of_a_kernel_that_another_stands_for() -> None:
+    """Heads of a group share a window's keys in FlashInfer, not in FlashAttention 2."""
+    law, gpu = laws()["decode"], load_gpu("l40s")
+    every = tuple(one for one in implementations("decode") if one.name == "vllm-flash-attn")
+
+    def packs(name: str) -> list[float]:
+        return [one.coefficients["pack_windowed"] for one in members(law, gpu, "vllm", name, every)]
+
+    assert packs("vllm_flash_attn") == packs("vllm_flash_attn_fa2") == [0.0]
+    assert packs("vllm_flashinfer_fidecode") == [1.0]

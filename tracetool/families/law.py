@@ -75,6 +75,8 @@ class Law:
         What the public source of a library nobody fitted tells of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
         library, on the architecture of that name or for kernels whose name has the word.
+    name_habits : mapping of str to mapping of str to float
+        What a word of a kernel's name says of its choices where another's coefficients stand for it.
     by_version : mapping of str to mapping of str to mapping of str to float
         Choices of a library's kernels that its source tells of a version and those after, by first version.
         A key "library/word" holds for implementations whose name has the word.
@@ -104,6 +106,7 @@ class Law:
     library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     project_habits: Mapping[str, Coefficients] = field(default_factory=dict)
     library_host: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    name_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     by_version: Mapping[str, Mapping[str, Coefficients]] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None

@@ -214,9 +214,9 @@ def members(
         ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
         return of_unknown(law, ran, gpu.architecture, stack, words_of(implementation), share, every)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
-        ran = tuple(_member(law, gpu, one, bands, stack) for one in chosen)
-        elsewhere = library and all(one.stack not in {library, ""} for one in chosen)
         called = words_of(implementation)
+        ran = tuple(_standing_for(called, law, one, _member(law, gpu, one, bands, stack)) for one in chosen)
+        elsewhere = library and all(one.stack not in {library, ""} for one in chosen)
         return in_library(law, ran, gpu.architecture, stack, called, every) if elsewhere else ran
     others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
     shares = ((chosen, 1.0 - share if others else 1.0), (others, share))
@@ -225,6 +225,14 @@ def members(
         for pool, part in shares
         for one in pool
     )
+
+
+def _standing_for(called: str, law: Law, one: Implementation, member: Member) -> Member:
+    """Return a member with what a name says of its kernel, where another's coefficients stand for it."""
+    if not called or called in one.names:
+        return member
+    told = {k: v for word, habits in law.name_habits.items() if word in called for k, v in habits.items()}
+    return replace(member, coefficients={**member.coefficients, **told}) if told else member
 
 
 def coefficients_on(law: Law, fitted: FittedLaw, architecture: str, stack: str = "") -> dict[str, float]:

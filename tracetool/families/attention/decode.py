@@ -216,7 +216,7 @@ _XQA = {
 #: docs/families/decode.md. ``block_clk`` and ``kv8_block`` of XQA are where its own tables led, so that they
 #: are none of what source tells of it.
 _HABITS = (
-    {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0},
+    {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0, "pack_windowed": 0.0},
     {**_XQA, "block_clk": 6000.0, "kv8_block": 0.15},
     {"split_fill": 1.0, "most_parts": 32.0},
     {"split_fill": 2.0, "most_parts": 32.0, "scan_sequences": 31.0},
@@ -254,6 +254,9 @@ DECODE = Law(
     library_host=_HOST,
     # kernels that no other library calls; on Ada the priors, of memory on the chip's package, do not hold
     library_habits={"trtllm/hopper": _XQA, "trtllm/ampere-ga100": _XQA},
+    # FlashInfer's kernels take the heads of a group together whatever the window (flashinfer-ai/flashinfer,
+    # include/flashinfer/attention/decode.cuh and prefill.cuh, ``group_size``)
+    name_habits={"flashinfer": {"pack_windowed": 1.0}},
     by_row=True,
 )
 LAWS = (DECODE,)
