@@ -7,9 +7,11 @@ from pathlib import Path
 
 from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.families.spec import LIBRARY_COLUMNS
-from tracetool.replay.table_checks import OPERATORS
-from tracetool.tables.schema import load_schema, schema_names
+from tracetool.replay.table_checks import CONTENT, OPERATORS
+from tracetool.tables.schema import TableSchema, load_schema, schema_names
 
+#: Schema of the tables that a user gives.
+OPERATOR_TABLE = "operator_table"
 PAGE = Path(__file__).with_name("tables.md")
 HEAD = """# Tables on disk
 
@@ -28,47 +30,25 @@ What a killed command left (`.NAME.PID-...`, beside the run or in the folder for
 one that writes there; scratch of a living process never is.
 """
 
-OPERATOR_TABLES = f"""
-## Operator tables
-Tables that a user gives to `predict`, `sweep`, `diff` and `calibrate`: one operator a row, named by `op`. Every row may
-also give {", ".join(f"`{column}`" for column in LIBRARY_COLUMNS)} (library, kernel and how it was issued), `count` and, for
-`calibrate`, what was measured. Sizes are counts of elements, `bytes` counts bytes.
-
-The `bytes` of a collective are the whole message, as nccl-tests counts `size`: of an all-reduce, a broadcast, a reduction
-or a send, what one rank gives; of an all-gather, what one rank has in the end; of a reduce-scatter, what one rank has at the
-start; of an all-to-all, what one rank gives to all together. `ranks` counts the GPUs of one machine or rack that take part.
-
-| op | must give | may give |
-|---|---|---|"""
-
-
-def operator_tables() -> list[str]:
-    """Return the lines of the section on operator tables."""
-    lines = [OPERATOR_TABLES]
-    for name, one in OPERATORS.items():
-        needs = ", ".join(f"`{column}`" for column in (*one.needs, *(("dtype",) if one.dtype else ())))
-        needs += "".join(
-            f"; {phase}: {', '.join(f'`{column}`' for column in columns)}"
-            for phase, columns in one.in_phase.items()
-        )
-        lines.append(f"| {name} | {needs} | {', '.join(f'`{column}`' for column in one.takes)} |")
-    return lines
-
-
 OPERATOR_HEAD = """
 ## Operator tables
-Input of `predict` without a trace: one row per operator (`.csv`, `.parquet`, `.json`), columns an operator does not use absent
-or null. `op` names the operator, `dtype` its number format, `count` how often a row runs (1). `kind` says what an elementwise operator or a norm computes
-(`gelu`, `silu+mul`, `rms_norm`: [operations](families/streams.md#what-an-element-costs)), what a collective does and where a copy goes. Beside any operator may stand
+Input of `predict` without a trace, and of `sweep`, `diff` and `calibrate`, there with what was measured: one row per
+operator (`.csv`, `.parquet`, `.json`), columns an operator does not use absent or null. What `kind` may say of an
+elementwise operator or a norm: [operations](families/streams.md#what-an-element-costs). Beside the columns of its operator, a row may
+give"""
+
+COLLECTIVES = """
+The `bytes` of a collective are the whole message, as nccl-tests counts `size`: of an all-reduce, a broadcast, a reduction
+or a send, what one rank gives; of an all-gather, what one rank has in the end; of a reduce-scatter, what one rank has at the
+start; of an all-to-all, what one rank gives to all together.
 """
 
 
 def operators() -> str:
     """Return the section of operator tables: what each operator needs and takes."""
-    beside = ", ".join(f"`{column}`" for column in LIBRARY_COLUMNS)
+    beside = ", ".join(f"`{column}`" for column in ("count", *LIBRARY_COLUMNS, *CONTENT))
     lines = [
-        OPERATOR_HEAD.rstrip()
-        + f" {beside}: the library and version, the kernel or path in it, how a collective was issued.",
+        f"{OPERATOR_HEAD} {beside}.",
         f"\nFormats: {' '.join(f'`{word}`' for word in BYTES if word not in ACTIVATIONS)}, and spellings such as `float`;",
         "with weights of another format than activations ([formats](families/formats.md)): "
         + " ".join(f"`{word}`" for word in ACTIVATIONS)
@@ -82,21 +62,30 @@ def operators() -> str:
             f"; a row of phase {phase} needs `{'` `'.join(more)}`" for phase, more in one.in_phase.items()
         )
         lines.append(f"| `{op}` | {' '.join(needs)} | {' '.join(one.takes)} | {words} |")
-    return "\n".join(lines)
+    schema = load_schema(OPERATOR_TABLE)
+    return "\n".join([*lines, COLLECTIVES, f"{schema.comment} Schema `{schema.tag}`.\n", *columns(schema)])
+
+
+def columns(schema: TableSchema) -> list[str]:
+    """Return the lines of the table of a schema's columns."""
+    lines = ["| column | type | unit | null | meaning |\n|---|---|---|---|---|"]
+    for c in schema.columns:
+        meaning = c.comment.replace("|", "\\|").replace("<", "&lt;")
+        meaning += f" Formerly `{c.formerly}`." if c.formerly else ""
+        lines.append(f"| `{c.name}` | {c.type} | {c.unit} | {'yes' if c.nullable else ''} | {meaning} |")
+    return lines
 
 
 def page() -> str:
     """Return the page."""
     parts = [HEAD, operators()]
     for name in schema_names():
+        if name == OPERATOR_TABLE:  # has a section of its own
+            continue
         schema = load_schema(name)
         parts.append(f"\n## {schema.name}\n{schema.comment} Schema `{schema.tag}`.\n")
-        parts.append("| column | type | unit | null | meaning |\n|---|---|---|---|---|")
-        for c in schema.columns:
-            meaning = c.comment.replace("|", "\\|").replace("<", "&lt;")
-            meaning += f" Formerly `{c.formerly}`." if c.formerly else ""
-            parts.append(f"| `{c.name}` | {c.type} | {c.unit} | {'yes' if c.nullable else ''} | {meaning} |")
-    return "\n".join([*parts, *operator_tables()]) + "\n"
+        parts += columns(schema)
+    return "\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

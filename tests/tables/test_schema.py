@@ -9,6 +9,7 @@ import jsonschema
 import polars as pl
 import pytest
 
+from tracetool.replay.table_checks import check_operators, column_types, operator_table_columns
 from tracetool.tables.schema import load_schema, schema_names
 
 UNITS_BY_SUFFIX = {
@@ -16,6 +17,8 @@ UNITS_BY_SUFFIX = {
     "_ns": "ns", "_us": "us", "_ms": "ms", "_s": "s", "_mhz": "MHz", "_w": "W", "_j": "J", "_mj": "mJ",
     "_bytes": "B", "_c": "°C",
 }  # fmt: skip
+#: Sizes whose names end like a unit.
+SIZES = {"kernel_w"}
 LISTS = ["list[str]", "list[list[int64]]", "list[list[list[int64]]]"]
 FILE_SHAPE = {
     "type": "object",
@@ -61,7 +64,7 @@ def test_the_suffix_of_a_name_agrees_with_its_unit(name: str) -> None:
     for column in load_schema(name).columns:
         bare = column.name.removesuffix("_low").removesuffix("_high")
         suffix = max((s for s in UNITS_BY_SUFFIX if bare.endswith(s)), key=len, default=None)
-        if suffix and column.type in ("int32", "int64", "float64"):
+        if suffix and column.name not in SIZES and column.type in ("int32", "int64", "float64"):
             assert column.unit == UNITS_BY_SUFFIX[suffix], column.name
         if column.type == "str":
             assert column.unit == "1", f"{column.name} is a text: its unit is 1"
@@ -109,3 +112,22 @@ def test_a_table_of_an_earlier_version_has_todays_columns() -> None:
     )
     before = today.rename({name: old for old, name in formerly.items()})
     assert schema.conform(before).equals(schema.conform(today))
+
+
+def test_the_schema_of_operator_tables_has_every_column_that_is_read_and_no_other() -> None:
+    """Names, types and meaning of these columns have one home: what is read without a type is a number."""
+    assert set(operator_table_columns()) == set(column_types())
+    assert set(column_types().values()) <= {"str", "bool", "int64", "float64"}
+    required = [c.name for c in load_schema("operator_table").columns if not c.nullable]
+    assert required == ["op"]
+
+
+def test_columns_of_operator_tables_are_read_as_their_schema_says() -> None:
+    """A text stays one, a flag may be a word, a number may be written as a text."""
+    words = {"str": "x", "bool": "no", "int64": "1", "float64": "1"}
+    row = {name: words[kind] for name, kind in column_types().items()}
+    row |= {"op": "gemm", "dtype": "bf16", "kv_dtype": "fp8"}
+    read = check_operators("table", pl.DataFrame([row]))
+    kinds = {name: pl.String() if kind == "str" else pl.Float64() for name, kind in column_types().items()}
+    assert dict(read.schema) == {name: kind for name, kind in kinds.items() if name != "count"}
+    assert all(read[name].item() == 0.0 for name, kind in column_types().items() if kind == "bool")

@@ -1,9 +1,9 @@
 """Operator columns: the work the model predicts, as arrays.
 
 One row is one distinct piece of work: an operator of an operator table, or a kernel signature
-of a run. The columns are those of the operator tables (``m``, ``n``, ``k``, ``rows``, ...), plus
-what a kernel's name and launch state (``tile_m``, ``grid``, ...). Absent numbers are NaN, absent
-texts are the empty string; families read what they need and say in which rows it is missing.
+of a run. The columns are those of operator tables (``schemas/operator_table.json``), plus what a
+kernel's name and launch state (``tile_m``, ``grid``, ...). Absent numbers are NaN, absent texts are
+the empty string; families read what they need and say in which rows it is missing.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -12,6 +13,7 @@ from tracetool.core.dtype import BYTES, SPELLINGS, canonical_dtype
 from tracetool.core.errors import BadInput
 from tracetool.families.registry import families
 from tracetool.families.spec import LIBRARY_COLUMNS, TableOperator
+from tracetool.tables.schema import load_schema
 
 #: Columns of what operands hold, and those of them that are shares.
 CONTENT: Final = ("operands", "sparsity", "toggle")
@@ -30,13 +32,8 @@ OPERATORS: Final[Mapping[str, TableOperator]] = {
 FAMILY_OF_OPERATOR: Final[Mapping[str, str]] = {
     operator.op: name for name, family in families().items() for operator in family.table
 }
-_TEXTS: Final = frozenset(
-    {
-        *("op", "dtype", "kv_dtype", "phase", "kind", "distribution", "kernel", "family", "operands"),
-        *LIBRARY_COLUMNS,
-    }
-)
-_FLAGS: Final = frozenset({"causal", "cache_write", "values_shared", "remote_to_first", "gated"})
+#: Texts of a kernel table beside those of an operator table.
+_KERNEL_TEXTS: Final = frozenset({"kernel", "family"})
 #: Columns that may be zero; every other number of an operator is at least 1.
 _MAY_BE_ZERO: Final = frozenset({"window", "padding", "reads", "writes", "bytes", "elements", *SHARES})
 #: Launch geometry of a kernel table and what it is called among the model's columns.
@@ -47,6 +44,20 @@ _GEOMETRY: Final = (
 _KERNEL_NUMBERS: Final = ("duration_us", "power_w", "clock_mhz", "mem_clock_mhz", "temperature_c", *_GEOMETRY)
 #: No column counts more than this; products of a few stay finite.
 _MOST: Final = 1e15
+
+
+@cache
+def column_types() -> Mapping[str, str]:
+    """Return the type of every column of an operator table, as its schema states it."""
+    return {column.name: column.type for column in load_schema("operator_table").columns}
+
+
+def _is_text(column: str) -> bool:
+    return column in _KERNEL_TEXTS or column_types().get(column) == "str"
+
+
+def _is_flag(column: str) -> bool:
+    return column_types().get(column) == "bool"
 
 
 def _first(mask: pl.Series) -> int:
@@ -108,7 +119,7 @@ def _columns(name: str, frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFra
     for column in names:
         if column not in frame.columns:
             continue
-        read = _text if column in _TEXTS else _flag if column in _FLAGS else _number
+        read = _text if _is_text(column) else _flag if _is_flag(column) else _number
         checked.append(read(name, frame, column).alias(column))
     return pl.DataFrame(checked)
 
@@ -129,6 +140,12 @@ def _dtypes(name: str, columns: pl.DataFrame, column: str) -> pl.DataFrame:
     return columns.with_columns(texts.replace_strict(canonical, default=None, return_dtype=pl.String))
 
 
+def operator_table_columns() -> tuple[str, ...]:
+    """Return the columns of an operator table that are read: of each operator, and beside any."""
+    own = (column for one in OPERATORS.values() for column in (*one.needs, *one.takes))
+    return tuple(dict.fromkeys(["op", "dtype", "count", *own, *LIBRARY_COLUMNS, *CONTENT]))
+
+
 def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of an operator table that the model reads, typed and in range.
 
@@ -137,8 +154,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     BadInput
         If a row is missing a column its op needs, or a value cannot be used.
     """
-    operator_columns = (c for o in OPERATORS.values() for c in (*o.needs, *o.takes))
-    column_names = dict.fromkeys(["op", "dtype", "count", *operator_columns, *LIBRARY_COLUMNS, *CONTENT])
+    column_names = operator_table_columns()
     columns = _dtypes(name, _dtypes(name, _columns(name, frame, column_names), "dtype"), "kv_dtype")
     operator_names = columns["op"].str.to_lowercase()
     unknown = ~operator_names.is_in(list(OPERATORS)).fill_null(value=False)
@@ -153,7 +169,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         needs = (*OPERATORS[op].needs, *(("dtype",) if OPERATORS[op].dtype else ()))
         _need(name, columns, operator_names == op, needs, op, unread)
     for column in columns.columns:
-        if column in _TEXTS or column in _FLAGS:
+        if _is_text(column) or _is_flag(column):
             continue
         least = 0.0 if column in _MAY_BE_ZERO or column == "count" else 1.0
         low = (columns[column] < least).fill_null(value=False)
@@ -292,7 +308,7 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             row = _first(columns[column].is_null())
             raise BadInput.in_file(name, f"row {row}, column {column}: is empty")
     for column in columns.columns:
-        if column in _TEXTS:
+        if _is_text(column):
             continue
         low = (columns[column] <= 0.0) if column in _KERNEL_NUMBERS[:4] else (columns[column] < 0.0)
         if low.fill_null(value=False).any():
