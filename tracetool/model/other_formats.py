@@ -12,10 +12,10 @@ from dataclasses import replace
 from tracetool.families.implementations import FittedLaw, Implementation, implementations, library_of
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
+from tracetool.hardware.priors import prior_number
 
-#: Share of the kernel's coefficients in the parent's format, in ln, beside those of the format on another
-#: architecture. [1] A prior: what a format and what an architecture changes is equally far away.
-_FROM_PARENT = 1.0 / 2.0
+#: Share of the kernel's coefficients in the parent's format, in ln, beside those of the format elsewhere. [1]
+_FROM_PARENT = prior_number("implementations.from_parent")
 
 
 def formats_of(law: str) -> frozenset[str]:
