@@ -338,3 +338,15 @@ def test_a_reading_with_a_wrong_time_takes_no_memory_for_the_time_between(
     assert code in {0, 2, 3}
     assert len(capsys.readouterr().err.splitlines()) <= 1
     assert peak_bytes < 2**28
+
+
+@pytest.mark.parametrize("power", ["1e-320", "1e-160", "1e-9", "0"])
+def test_a_log_of_next_to_no_power_is_refused(
+    tmp_path: Path, power: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "timestamp,power_w\n" + "".join(f"{1700000000 + i / 10},{power}\n" for i in range(12))
+    (tmp_path / "log.csv").write_text(log)
+    (tmp_path / "activity.csv").write_text("name,start_us,end_us\na,1700000000000000,1700000000900000\n")
+    words = ["attribute", f"{tmp_path}/activity.csv", "--power", f"{tmp_path}/log.csv", "--tz", "+00:00"]
+    assert command([*words, "-q"]) == 2
+    assert f"never rises above {float(power):g} W" in capsys.readouterr().err

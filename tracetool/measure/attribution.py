@@ -41,6 +41,9 @@ _APART = 0.01
 #: Places of a log and its window that powers are solved for, and cells of the design from which on two do.
 _DRAWN, _MANY_CELLS = 15, 2_000_000
 
+#: No GPU draws less, whatever it does. [W] A prior.
+_LEAST_W = 1e-3
+
 
 @dataclass(frozen=True)
 class Identified:
@@ -223,11 +226,15 @@ def attribute_classes(
     Raises
     ------
     BadInput
-        If no reading is above zero.
+        If no reading is above a milliwatt.
     """
     sensor, readings = observation.sensor, observation.readings
-    if not float(readings.power_w.max()) > 0.0:
-        raise BadInput(f"{observation.field} never rises above 0 W", "choose another field, or log again")
+    highest_w = float(readings.power_w.max())
+    if not highest_w > _LEAST_W:
+        raise BadInput(
+            f"{observation.field} never rises above {max(highest_w, 0.0):g} W",
+            "choose another field, or log again",
+        )
     design_of_log = design(readings, observation.boxes, observation.timeline)
     prior = prior_of(readings.power_w, design_of_log, expected_w, limit_w)
     totals = counted_stretches(observation, counter)
