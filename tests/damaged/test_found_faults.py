@@ -30,6 +30,7 @@ from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.kernels.classify import classify_names
+from tracetool.measure.sensors import read_sensor_file
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.run import RUN_FILE, Run, write_run
 
@@ -350,3 +351,15 @@ def test_a_log_of_next_to_no_power_is_refused(
     words = ["attribute", f"{tmp_path}/activity.csv", "--power", f"{tmp_path}/log.csv", "--tz", "+00:00"]
     assert command([*words, "-q"]) == 2
     assert f"never rises above {float(power):g} W" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", ["update_ms = 1e-320", "window_ms = 1e-9", "gain = 1e-320", "gain_sd = 1e-300"]
+)
+def test_a_sensor_file_with_next_to_nothing_is_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "sensor.toml"
+    path.write_text(f"[sensor]\n{line}\n")
+    with pytest.raises(BadInput, match="less than of any sensor"):
+        read_sensor_file(path)
+    path.write_text("[sensor]\ngain = 0.98\nwindow_ms = 0\nupdate_ms = 0.05\n")
+    assert read_sensor_file(path) == {"gain": 0.98, "window_s": 0.0, "update_s": pytest.approx(5e-5)}

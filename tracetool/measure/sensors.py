@@ -96,6 +96,11 @@ def _seconds(likely: list[Sensor]) -> list[Sensor]:
     return out
 
 
+#: Least time that a sensor file may state [ms], and least of any other number. A prior: sensors update 20,000
+#: times a second at most.
+_LEAST_MS, _LEAST = 0.01, 1e-6
+
+
 def read_sensor_file(path: str | Path) -> dict[str, float]:
     """Read a device's own calibration: ``[sensor]`` with ``gain``, ``offset_w``, ``window_ms``, ...
 
@@ -126,6 +131,8 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e6:
             raise BadInput.in_file(file, f"[sensor] {key} is not a number", "write e.g. gain = 0.95")
+        if 0.0 < abs(value) < (_LEAST_MS if key in times else _LEAST):
+            raise BadInput.in_file(file, f"[sensor] {key} is {value:g}, less than of any sensor")
         out[key.replace("_ms", "_s")] = float(value) * (_MS if key in times else 1.0)
     if out.get("gain", 1.0) <= 0.0 or any(v < 0 for k, v in out.items() if k not in {"offset_w", "gain"}):
         raise BadInput.in_file(file, "[sensor] gain, times and deviations must be positive")
