@@ -96,8 +96,8 @@ def _seconds(likely: list[Sensor]) -> list[Sensor]:
     return out
 
 
-#: Least time that a sensor file may state [ms], and least of any other number. A prior: sensors update 20,000
-#: times a second at most.
+#: Least update or window that a sensor file may state [ms], and least of any other number. A prior: sensors
+#: update 20,000 times a second at most.
 _LEAST_MS, _LEAST = 0.01, 1e-6
 
 
@@ -131,7 +131,7 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e6:
             raise BadInput.in_file(file, f"[sensor] {key} is not a number", "write e.g. gain = 0.95")
-        if 0.0 < abs(value) < (_LEAST_MS if key in times else _LEAST):
+        if 0.0 < abs(value) < (_LEAST_MS if key in {"update_ms", "window_ms"} else _LEAST):
             raise BadInput.in_file(file, f"[sensor] {key} is {value:g}, less than of any sensor")
         out[key.replace("_ms", "_s")] = float(value) * (_MS if key in times else 1.0)
     if out.get("gain", 1.0) <= 0.0 or any(v < 0 for k, v in out.items() if k not in {"offset_w", "gain"}):
