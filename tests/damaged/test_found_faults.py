@@ -32,6 +32,7 @@ from tracetool.core.errors import BadInput
 from tracetool.kernels.classify import classify_names
 from tracetool.measure.sensors import read_sensor_file
 from tracetool.sources.telemetry.logs import read_log
+from tracetool.tables.activity_table import read_windows
 from tracetool.tables.run import RUN_FILE, Run, write_run
 
 
@@ -363,3 +364,11 @@ def test_a_sensor_file_with_next_to_nothing_is_refused(tmp_path: Path, line: str
         read_sensor_file(path)
     path.write_text("[sensor]\ngain = 0.98\nwindow_ms = 0\nupdate_ms = 0.05\n")
     assert read_sensor_file(path) == {"gain": 0.98, "window_s": 0.0, "update_s": pytest.approx(5e-5)}
+
+
+@pytest.mark.parametrize("header", ["start_us, end_us,end_us ", " start_us,end_us,x, x,x "])
+def test_columns_that_differ_in_blanks_alone_are_no_fault(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "windows.csv"
+    cells = ",".join(["1700000000100000", "1700000000500000", "1", "2", "3"][: header.count(",") + 1])
+    path.write_text(f"{header}\n{cells}\n")
+    assert read_windows(path).height == 1

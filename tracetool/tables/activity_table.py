@@ -94,7 +94,8 @@ def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         fault = (str(error).splitlines() or ["unreadable"])[0][:160]
         raise BadInput.in_file(path, f"cannot be read as a table: {fault}") from error
-    frame = frame.rename({c: c.strip() for c in frame.columns if c.strip() not in frame.columns})
+    bare = {c.strip(): c for c in reversed(frame.columns)}  # of two that differ in blanks alone, the first
+    frame = frame.rename({c: name for name, c in bare.items() if name not in frame.columns})
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise BadInput.in_file(
