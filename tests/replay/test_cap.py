@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tracetool as tt
 from tests.replay.timelines import Step, played, steps
 from tracetool.core.arrays import Floats
 from tracetool.replay.activities import Activities, HostCalls
@@ -111,3 +113,24 @@ def test_two_kernels_side_by_side_take_as_long_as_their_power_over_the_cap() -> 
         *played([Step(0, 1_000.0, 1e6), Step(0, 1_000.0, 1e6)]), rates, np.full(2, 1e6), Cap(261.0)
     )
     assert alone.slowed_ns == 0.0
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("cap_w", [60, 120, 200])
+def test_rows_with_and_without_counters_are_capped_as_each_alone(order: tuple[str, str], cap_w: int) -> None:
+    """Counters know fewer units than names do: rows of both kinds may stand in one table under a cap."""
+    rows = pl.DataFrame({
+        "kernel": ["a", "b"], "duration_us": [1000, 500], "power_w": [240, 70], "clock_mhz": [1200, 1200],
+        "act_sm": [0.9, None], "act_dram": [0.2, None], "act_fp32": [0.9, None],
+    })  # fmt: skip
+
+    def capped(table: pl.DataFrame) -> dict[str, tuple[float, ...]]:
+        found = tt.predict(table, gpu="v100-pcie", clock=[1000, 1380], power_cap=cap_w).rows(None)
+        shown = found.select("kernel", "clock_mhz", "clock_actual_mhz", "duration_us", "energy_mj")
+        return {f"{kernel} {clock:g}": tuple(figures) for kernel, clock, *figures in shown.rows()}
+
+    together = capped(pl.concat([rows.filter(pl.col("kernel") == name) for name in order]))
+    alone = {k: v for name in order for k, v in capped(rows.filter(pl.col("kernel") == name)).items()}
+    assert len(together) == 4
+    for key, figures in alone.items():
+        assert together[key] == pytest.approx(figures, rel=1e-9), key

@@ -73,7 +73,11 @@ def _with_rows(record: Any, rows: Ints, part: Any, in_place: bool) -> Any:
         taken = {n: _with_rows(getattr(record, n), rows, getattr(part, n), in_place) for n in named}
         return replace(record, **taken)  # type: ignore[type-var]
     if isinstance(record, Mapping):
-        return {key: _with_rows(values, rows, part[key], in_place) for key, values in record.items()}
+        # a part of fewer keys, such as rows whose counters know fewer units, leaves the others as they are
+        return {
+            key: _with_rows(values, rows, part[key], in_place) if key in part else values
+            for key, values in record.items()
+        }
     if not isinstance(record, np.ndarray) or np.array_equal(record[rows], part):
         return record
     written = record if in_place and record.flags.writeable else np.array(record)
