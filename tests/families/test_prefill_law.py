@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 from tracetool.families.attention.prefill import PREFILL
+from tracetool.families.attention.problem import attention_scores
+from tracetool.families.attention.tile_sizes import SGLANG_TRITON, VLLM_TRITON, tile_sizes
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.operator_tables import read_table
@@ -108,16 +110,75 @@ def test_one_wave_takes_as_long_as_its_longest_block() -> None:
     assert one == pytest.approx(two, rel=0.01)
 
 
-def test_keys_outside_of_a_window_cost_their_share() -> None:
-    times = [
-        _layer(given={"outside": share, "window_tile": 1.0}, q_len=8192, window=128.0).core_cycles[0]
-        for share in (0.001, 0.5, 1.0)
-    ]
-    assert times[0] < times[1] < times[2]
-    whole = _layer(given={"outside": 1.0}, q_len=8192).core_cycles[0]
-    assert times[2] == pytest.approx(whole, rel=0.02)
+def test_keys_outside_of_a_window_take_their_clocks_whatever_the_head() -> None:
+    """A tile of 64 queries of 8192, with a window of 128: 62 of 128 tiles of keys before it, in the mean."""
+    for dim in (64, 128):
+        times = [
+            _layer(
+                given={"skip_clk": clocks, "query_tile": 64.0, "tail_share": 0.0, "tail_norm": 12.0},
+                q_len=8192, window=128.0, head_dim=dim,
+            ).core_cycles[0]
+            for clocks in (0.5, 1000.5, 2000.5)
+        ]  # fmt: skip
+        assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=0.05)
+        lanes = 8 * 8
+        skipped = sum(max(i + 1 - 3, 0) for i in range(128))
+        assert times[2] - times[1] == pytest.approx(1000 * lanes * skipped / 132, rel=0.05)
 
 
 def test_launches_scale_with_the_boost_clock() -> None:
     fixed = {gpu: _layer(gpu).fixed_s[0] * load_gpu(gpu).clock_boost_mhz for gpu in ("l40s", "a100-sxm")}
     assert fixed["l40s"] == pytest.approx(fixed["a100-sxm"])
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sizes"),
+    [
+        ("h100-sxm", [(128, 64), (64, 64), (32, 64)]),
+        ("b200-sxm", [(64, 64), (64, 64), (16, 64)]),
+        ("a100-sxm", [(128, 128), (64, 64), (32, 64)]),
+        ("l40s", [(64, 128), (64, 64), (32, 32)]),
+        ("rtx-5090", [(64, 128), (64, 64), (32, 32)]),
+        ("t4", [(64, 64), (32, 32), (32, 32)]),
+        ("mi300x", [(64, 64), (64, 64), (64, 64)]),
+    ],
+)
+def test_tiles_of_triton_in_sglang_are_those_of_its_source(gpu: str, sizes: list[tuple[int, int]]) -> None:
+    assert _tiles(gpu, SGLANG_TRITON, head_dim=[128, 256, 512]) == sizes
+
+
+def test_tiles_of_triton_in_vllm_hold_16_rows_of_packed_heads() -> None:
+    assert _tiles("h100-sxm", VLLM_TRITON, heads=[8, 32, 24], kv_heads=[8, 1, 1]) == [
+        (16, 32),
+        (32, 32),
+        (32, 32),
+    ]
+
+
+def _tiles(gpu: str, whose: float, **columns: list[int]) -> list[tuple[int, int]]:
+    rows = {"op": ["attention"] * 3, "phase": ["prefill"] * 3, "dtype": ["bf16"] * 3, "batch": [1] * 3}
+    rows |= {"q_len": [64] * 3, "heads": [8] * 3, "head_dim": [128] * 3, **columns}
+    sheet = load_gpu(gpu)
+    scores = attention_scores(read_table(pl.DataFrame(rows)).rows, sheet)
+    queries, keys = tile_sizes(scores, sheet, {"by_head": whose, "query_tile": 64.0})
+    return [(int(q), int(k)) for q, k in zip(queries, keys, strict=True)]
+
+
+def test_triton_in_sglang_pads_heads_but_those_it_takes_in_parts() -> None:
+    """Scores of 192 numbers take 128 and 64 of them, values 256: half of both are 224 of products."""
+    core = [
+        _layer(given={"by_head": SGLANG_TRITON, "mix_norm": 8.0, "tensor_efficiency": 1e-3, "dim192": 1.0,
+                      "dim256": 1.0, "tail_norm": 12.0}, head_dim=dim).core_cycles[0]
+        for dim in (192, 256)
+    ]  # fmt: skip
+    assert core[0] / core[1] == pytest.approx(224 / 256, rel=0.01)
+
+
+def test_products_of_triton_in_sglang_run_on_instructions_that_newer_chips_still_have() -> None:
+    given = {"mix_norm": 8.0, "tensor_efficiency": 1e-3, "tail_norm": 12.0, "query_tile": 64.0}
+    for gpu, share in (("b200-sxm", 0.25), ("l40s", 1.0)):
+        own, older = (
+            _layer(gpu, given={**given, "by_head": whose}, head_dim=256, q_len=4096).core_cycles[0]
+            for whose in (0.0, SGLANG_TRITON)
+        )
+        assert own / older == pytest.approx(share, rel=0.01)

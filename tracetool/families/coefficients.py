@@ -6,6 +6,8 @@ low, high
     Bounds of a fit.
 choices
     In place of bounds: sizes and habits of a library, which have no value in between; a fit tries each.
+told
+    Those of the choices that public source alone tells: no fit tries them.
 fitted
     Whether a fit moves it, true by default. One that is not keeps its value.
 carried
@@ -32,7 +34,7 @@ from typing import Any
 from tracetool.families.law import Coefficient
 
 _STATED = frozenset({"value", "unit", "kind", "source", "meaning"})
-_KEYS = _STATED | {"low", "high", "choices", "fitted", "carried", "pace"}
+_KEYS = _STATED | {"low", "high", "choices", "told", "fitted", "carried", "pace"}
 _PACES = frozenset({"", "memory", "l2", "one_l2", "dram", "table"})
 _KINDS = frozenset({"measured", "datasheet", "fitted", "prior"})
 
@@ -90,6 +92,7 @@ def _coefficient(where: str, entry: Mapping[str, Any]) -> Coefficient:
         entry["unit"],
         fitted=bool(entry.get("fitted", not choices)),
         choices=choices,
+        told=tuple(float(choice) for choice in entry.get("told", ())),
         carried=bool(entry.get("carried", True)),
         pace=str(entry.get("pace", "")),
         kind=entry["kind"],

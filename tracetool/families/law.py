@@ -27,10 +27,11 @@ class Coefficient:
     """One coefficient of a law: its prior value, the bounds of a fit, its unit.
 
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
-    habits of a library, which have no value in between. One that is not ``carried`` says nothing of another
-    GPU: there its prior holds. One with a ``pace``, ``memory``, ``l2``, ``one_l2`` or ``dram``, keeps step
-    with that of the chip on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of
-    evidence a prior rests on, ``source`` and ``meaning`` stand in the data file; see
+    habits of a library, which have no value in between. Those ``told`` by its source alone are not tried. One
+    that is not ``carried`` says nothing of another GPU: there its prior holds. One with a ``pace``,
+    ``memory``, ``l2``, ``one_l2`` or ``dram``, keeps step with that of the chip on architectures nobody
+    measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior rests on, ``source`` and
+    ``meaning`` stand in the data file; see
     :mod:`tracetool.families.coefficients`.
     """
 
@@ -40,6 +41,7 @@ class Coefficient:
     unit: str
     fitted: bool = True
     choices: tuple[float, ...] = ()
+    told: tuple[float, ...] = ()
     carried: bool = True
     pace: str = ""
     kind: str = "prior"
@@ -76,7 +78,8 @@ class Law:
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
         library, on the architecture of that name or for kernels whose name has the word.
     name_habits : mapping of str to mapping of str to float
-        What a word of a kernel's name says of its choices where another's coefficients stand for it.
+        What a word of a kernel's name says of its choices where another's coefficients stand for it; of
+        several words the longest.
     by_version : mapping of str to mapping of str to mapping of str to float
         Choices of a library's kernels that its source tells of a version and those after, by first version.
         A key "library/word" holds for implementations whose name has the word.

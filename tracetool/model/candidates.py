@@ -21,6 +21,8 @@ from tracetool.model.projects import is_untimed, project_of, runs_on
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
+#: Word of kernels that a compiler makes of one source for any architecture. [1] By definition of Triton.
+_COMPILED = "triton"
 #: Fewer letters in the midst of a name are no abbreviation of it: fa, mla. [1] A prior.
 _LEAST_LETTERS = 5
 
@@ -60,8 +62,11 @@ def candidates(
     every = tuple(one for one in every if runs_on(one, law, architecture)) or every
     anywhere = every
     shortened = tuple(one for one in every if library and one.stack == library and _abbreviates(called, one))
-    near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)
+    near = tuple(
+        one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS or _COMPILED in one.words
+    )
     every = near or every
+    shortened = tuple(one for one in shortened if one in every)
     of_library = tuple(one for one in every if library and one.stack in {library, ""})
     if called:
         named = any(called in one.names or _tells(one, called) for one in of_library)

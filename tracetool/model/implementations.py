@@ -231,7 +231,8 @@ def _standing_for(called: str, law: Law, one: Implementation, member: Member) ->
     """Return a member with what a name says of its kernel, where another's coefficients stand for it."""
     if not called or called in one.names:
         return member
-    told = {k: v for word, habits in law.name_habits.items() if word in called for k, v in habits.items()}
+    word = max((word for word in law.name_habits if word in called), key=len, default="")
+    told = law.name_habits.get(word)
     return replace(member, coefficients={**member.coefficients, **told}) if told else member
 
 

@@ -22,6 +22,14 @@ from tracetool.families.attention.problem import (
     least_cycles,
     scores_work,
 )
+from tracetool.families.attention.tile_sizes import (
+    HEAD_STEP,
+    SGLANG_TRITON,
+    VLLM_TRITON,
+    computed_dims,
+    padded,
+    tile_sizes,
+)
 from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
@@ -39,15 +47,10 @@ WARPS_ROWS = 64.0
 #: Start and end of the main kernel alone [us], and its own passes over Q, K, V and O [1]: coefficients are
 #: fitted to operators, whose other kernels stand in a run as rows of their own. Both a prior.
 ALONE_US, ALONE_PASSES = 2.0, 0.4
-#: Keys of a tile where a library does not size its tiles by head. [tokens] Fits with 64 and 128 to choose
-#: from change the mean error on four GPUs by less than 0.1 points of MAPE (docs/families/prefill.md).
-KEY_TILE = 64.0
-#: Head dimensions are padded to a multiple of this: the depth of one matrix instruction in 16 bits.
-#: [elements] By definition of NVIDIA's ``mma`` and ``wgmma`` instructions.
-HEAD_STEP = 16.0
-#: Head dimensions FlashAttention's kernels are compiled for. [elements] By definition of
-#: Dao-AILab/flash-attention, ``hopper/tile_size.h`` and ``csrc/flash_attn/src/static_switch.h``.
-KERNEL_DIMS = (32.0, 64.0, 96.0, 128.0, 192.0, 256.0)
+#: Rate of tiles of 16 rows, whose products wait for one another: four warps of each of two blocks, 4096 FLOP
+#: in the 33 clk that an ``mma`` instruction takes on any of them. [FLOP/clk/SM] Latency as in Abdelkhalik et
+#: al., 'Demystifying the Nvidia Ampere Architecture', 2022; two blocks a prior.
+CHAINED_RATE = 4.0 * 2.0 * 4096.0 / 33.0
 #: From the launch to the first product. Free fits give 1750 to 1960: data at one clock do not separate it
 #: from ``launch_us``. [clk]
 LATENCY_CLK = 1900.0
@@ -93,39 +96,6 @@ def _by_dim(dim: Floats, c: Coefficients) -> Floats:
     return np.asarray(np.where(dim > 256, c["dim512"], step))
 
 
-def _padded(dim: Floats, c: Coefficients) -> Floats:
-    """Return the numbers of a head a kernel computes with: those it was compiled for. [elements]"""
-    whole, pad = np.ceil(dim / HEAD_STEP) * HEAD_STEP, c.get("pad_dim", 0.0)
-    if pad <= 0:
-        return np.asarray(whole)
-    powers = np.exp2(np.ceil(np.log2(np.maximum(dim, HEAD_STEP))))
-    if pad <= 1:
-        return np.asarray(powers)
-    sizes = np.asarray(KERNEL_DIMS)
-    place = np.searchsorted(sizes, dim)
-    return np.asarray(np.where(place < len(sizes), sizes[np.minimum(place, len(sizes) - 1)], whole))
-
-
-def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
-    """Return queries and keys of a tile: one size, or as FlashAttention 3 sizes them. [tokens]
-
-    Keys with a causal mask are taken to come from a paged cache, those without from tensors of their own.
-    """
-    ones = np.ones(len(s.batch))
-    if c["by_head"] <= 0:
-        return c["query_tile"] * ones, KEY_TILE * ones
-    small, large, eight = s.head_dim <= 96, s.head_dim > 128, s.kv_size <= 1.0
-    local = s.window < s.kv_len
-    wide = np.where(large, np.where(s.head_dim > 192, np.where(local, 64.0, 80.0), 96.0), 128.0)
-    narrow = np.where(
-        large, np.where(s.head_dim > 192, np.where(local, 64.0, 128.0), np.where(local, 128.0, 160.0)), 160.0
-    )
-    middle = s.head_dim <= 128
-    unpaged = np.where(s.head_dim <= 64, 192.0, np.where(small, 144.0, np.where(middle, 176.0, wide)))
-    wide = np.where(s.causal | local, wide, unpaged)
-    return np.where(small, 192.0, 128.0), np.where(eight, narrow, wide)
-
-
 def _read_again(s: Scores, fills: Floats, lanes: Floats, gpu: Gpu, c: Coefficients) -> Floats:
     """Return bytes of keys and values read from memory beyond once. Shape (n,). [B]
 
@@ -134,7 +104,7 @@ def _read_again(s: Scores, fills: Floats, lanes: Floats, gpu: Gpu, c: Coefficien
     """
     if c.get("heads_first", 0.0) <= 0:
         return np.zeros(len(lanes))
-    slots = gpu.sm_count * np.maximum(TOGETHER_DIM / _padded(s.head_dim, c), 1.0)
+    slots = gpu.sm_count * np.maximum(TOGETHER_DIM / padded(s.head_dim, c), 1.0)
     keys = s.batch * s.kv_len * s.kv_heads * (s.head_dim + s.value_dim) * s.kv_size
     distinct = fills * (s.kv_size / 2.0) / (s.heads / s.kv_heads * np.clip(slots / lanes, 1.0, TOGETHER))
     working = keys * np.minimum(slots / lanes, 1.0)
@@ -142,14 +112,11 @@ def _read_again(s: Scores, fills: Floats, lanes: Floats, gpu: Gpu, c: Coefficien
     return np.asarray(np.maximum(distinct - keys, 0.0) * lost / AGAIN_EFFICIENCY)
 
 
-def _tiles(s: Scores, query_tile: Floats, key_tile: Floats, packed: Floats, c: Coefficients) -> QueryTiles:
-    seen = np.minimum(s.window, s.kv_len)
-    tiles = _seen_tiles(s, seen, query_tile / packed, key_tile)
-    if not (seen < s.kv_len).any():
-        return tiles
-    # keys outside of a window that a kernel passes by, or meets and masks
-    every = _seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
-    share = c["outside"]
+def _with_skipped(tiles: QueryTiles, every: QueryTiles, share: Floats) -> QueryTiles:
+    """Return tiles with the keys outside of a window that a kernel passes by, or meets and masks.
+
+    Each takes ``share`` of a step. Shape (n,). [1]
+    """
     return QueryTiles(
         tiles.tiles,
         tiles.visits + share * np.maximum(every.visits - tiles.visits, 0.0),
@@ -171,6 +138,29 @@ def _seen_tiles(s: Scores, seen: Floats, width: Floats, key_tile: Floats) -> Que
     return QueryTiles(causal.tiles, visits, longest)
 
 
+def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return the peak of the matrix instructions a kernel multiplies by. Shape (n,). [FLOP/clk/SM]"""
+    if c["by_head"] == VLLM_TRITON:
+        return np.full(len(rows), CHAINED_RATE)
+    older = older_kernels(rows, gpu) | (c["by_head"] == SGLANG_TRITON)
+    return np.asarray(s.rate * np.where(older, rate_share(gpu), 1.0))
+
+
+def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, area: Floats) -> Floats:
+    """Return what a tile of queries takes for a tile of keys, ``area`` scores. Shape (n,). [clk]"""
+    kv8, fp8 = (s.kv_size <= 1.0) & (s.size > 1.0), s.size <= 1.0
+    dim = computed_dims(s, c)
+    products = 4.0 * area * dim / (rate * c["tensor_efficiency"])
+    exponentials = EXPONENTIALS * area / gpu.sfu_per_clock_sm
+    step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
+    step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
+    step = step * np.where(s.heads > s.kv_heads, c["group_step"], 1.0)
+    step = step * np.where(s.head_dim % HEAD_STEP > 0, c["uneven_dim"], 1.0)
+    small, large = s.head_dim <= 64, s.head_dim > 192
+    of_fp8 = np.where(small, c["fp8_dim64"], np.where(large, c["fp8_dim256"], 1.0))
+    return np.asarray(step * np.where(fp8, of_fp8, 1.0))
+
+
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = attention_scores(rows, gpu)
     sms = float(gpu.sm_count)
@@ -178,27 +168,20 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     packed = np.ones_like(group)
     if c["pack_heads"] >= 1.0:
         packed = group if c["pack_heads"] >= 2.0 else np.where(s.q_len <= 1.0, group, 1.0)
-    query_tile, key_tile = _sizes(s, c)
+    query_tile, key_tile = tile_sizes(s, gpu, c)
     # heads that matrix instructions do not divide may run on another, slower kernel
     uneven = s.head_dim % HEAD_STEP > 0
     query_tile = np.where(uneven, np.minimum(query_tile, c.get("uneven_queries", np.inf)), query_tile)
-    tiles = _tiles(s, query_tile, key_tile, packed, c)
     lanes = s.batch * s.heads / packed
     kv8 = (s.kv_size <= 1.0) & (s.size > 1.0)
     fp8 = s.size <= 1.0
     windowed = s.window < s.kv_len
-    dim = (_padded(s.head_dim, c) + _padded(s.value_dim, c)) / 2.0
-    rate = s.rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
-    area = query_tile * key_tile
-    products = 4.0 * area * dim / (rate * c["tensor_efficiency"])
-    exponentials = EXPONENTIALS * area / gpu.sfu_per_clock_sm
-    step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
-    step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
-    step = step * np.where(group > 1, c["group_step"], 1.0)
-    step = step * np.where(uneven, c["uneven_dim"], 1.0)
-    step = step * np.where(
-        fp8, np.where(s.head_dim <= 64, c["fp8_dim64"], np.where(s.head_dim > 192, c["fp8_dim256"], 1.0)), 1.0
-    )
+    rate = _rate(rows, s, gpu, c)
+    step = _step(s, gpu, c, rate, query_tile * key_tile)
+    seen = tiles = _seen_tiles(s, np.minimum(s.window, s.kv_len), query_tile / packed, key_tile)
+    if windowed.any():
+        every = _seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
+        tiles = _with_skipped(seen, every, c["skip_clk"] / step)
     tile = c["tile_clk"] * np.where(fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0))
     tile = tile * np.where(windowed, c["window_tile"], 1.0)
     tile = tile * np.where(group > 1, 1.0, c["single_tile"])
@@ -218,8 +201,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         combined(total, tile + tiles.longest * step, c["tail_norm"]),
         tile + tiles.longest * step,
     )
-    fills = lanes * tiles.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
-    core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), L2_NORM)
+    fills = lanes * seen.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
+    filling = fills * s.kv_size / 2.0
+    core = combined(core, filling / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), L2_NORM)
     again = _read_again(s, fills, lanes, gpu, c)
     factor = np.where(s.backward, BACKWARD, 1.0)
     width = (s.head_dim + s.value_dim) * 2.0
@@ -288,6 +272,8 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm/flash_attn/ampere-ga100": _PAGED,
     "sglang": {**_written(SGLANG_TOKENS), **LONGER},
     "sglang/flash_attention/ampere-ga100": _PACKED,
+    "sglang/triton": {"by_head": (0.0, SGLANG_TRITON), "pack_heads": (0.0, 0.0)},
+    "vllm/triton": {"by_head": (0.0, VLLM_TRITON), "pack_heads": (0.0, 2.0)},
     "trtllm": {
         "pass_factor": (1.0, 1.0),
         "launch_us": (1.0, 2.0 * ALONE_US),
@@ -301,6 +287,11 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
         "launch_us": (0.0, ALONE_US),
     },
 }
+
+#: FlashInfer's own kernels pack the heads of a group and take 128 queries a tile; one more writes the cache
+#: (flashinfer-ai/flashinfer, include/flashinfer/attention/prefill.cuh, scheduler.cuh).
+#: [1], [us] By definition of these sources, and a prior for each launch.
+_FLASHINFER = {"query_tile": 128.0, "pack_heads": 2.0, "by_head": 0.0, "launch_us": 2.0 * ALONE_US}
 
 #: Of encoders, which have no cache to write: TensorRT-LLM's two kernels more and its pass are those of
 #: prefill; its kernels for Hopper pad heads to a power of two (cpp/kernels/fmha_v2/src/fmha/warpspec,
@@ -323,6 +314,7 @@ PREFILL = Law(
     ),
     library_host=_HOST,
     by_vendor={"amd": values_of(_DATA["amd"])},
+    name_habits={"flashinfer": _FLASHINFER, "flashinfer_trtllm": {}},
     by_row=True,
 )
 #: Attention without a causal mask, as vision and text encoders run it: the same kernels, other host code.

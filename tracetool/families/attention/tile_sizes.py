@@ -1,0 +1,123 @@
+"""Sizes of tiles that libraries' kernels of prefill attention take, by head, format and chip."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.families.attention.problem import Scores
+from tracetool.families.law import Coefficients
+from tracetool.hardware.architecture import load_architecture
+from tracetool.hardware.gpu import Gpu
+
+#: Keys of a tile where a library does not size its tiles by head. [tokens] Fits with 64 and 128 to choose
+#: from change the mean error on four GPUs by less than 0.1 points of MAPE (docs/families/prefill.md).
+KEY_TILE = 64.0
+#: Head dimensions are padded to a multiple of this: the depth of one matrix instruction in 16 bits.
+#: [elements] By definition of NVIDIA's ``mma`` and ``wgmma`` instructions.
+HEAD_STEP = 16.0
+#: Head dimensions FlashAttention's kernels are compiled for. [elements] By definition of
+#: Dao-AILab/flash-attention, ``hopper/tile_size.h`` and ``csrc/flash_attn/src/static_switch.h``.
+KERNEL_DIMS = (32.0, 64.0, 96.0, 128.0, 192.0, 256.0)
+
+#: Values of ``by_head``: whose kernels size their tiles. [1] By definition here.
+FLASH_3, SGLANG_TRITON, VLLM_TRITON = 1.0, 2.0, 3.0
+#: Queries and keys of a tile of SGLang's Triton kernel for heads to 128, to 256, and above, by the first
+#: figure of the compute capability. [tokens] By definition of sgl-project/sglang,
+#: ``layers/attention/triton_ops/extend_attention.py``.
+_TRITON_TILES = {
+    10: ((64.0, 64.0), (64.0, 64.0), (16.0, 64.0)),
+    9: ((128.0, 64.0), (64.0, 64.0), (32.0, 64.0)),
+    8: ((128.0, 128.0), (64.0, 64.0), (32.0, 64.0)),
+}
+#: The same on chips of 100 KiB of shared memory. [tokens] By definition of the same file.
+_TRITON_SMALL = ((64.0, 128.0), (64.0, 64.0), (32.0, 32.0))
+#: The same on chips before. [tokens] By definition of the same file.
+_TRITON_OLD = ((64.0, 64.0), (32.0, 32.0), (32.0, 32.0))
+#: The same on AMD's, whatever the head. [tokens] By definition of the same file.
+_TRITON_AMD = ((64.0, 64.0),) * 3
+#: Capability from which Triton's tiles are large, and shared memory of an SM up to which they are small.
+#: [1], [B] By definition of the same file: 8.6, 8.9 and 12 have 100 KiB, 8.0 and 9 more.
+_TILED, _SMALL_BYTES = 8, 130e3
+#: Heads that SGLang's Triton kernel computes scores of in two parts, without padding them to a power of two.
+#: [elements] By definition of the same file.
+_IN_PARTS = (192.0, 288.0, 576.0)
+#: Rows of queries and heads, and keys, of a tile of vLLM's Triton kernel. [tokens] By definition of
+#: vllm-project/vllm, ``v1/attention/ops/triton_unified_attention.py``.
+_UNIFIED_ROWS, _UNIFIED_KEYS = 16.0, 32.0
+
+
+def tile_sizes(s: Scores, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
+    """Return queries and keys of a tile: one size, or as a library sizes them. Shape (n,). [tokens]"""
+    ones, whose = np.ones(len(s.batch)), c["by_head"]
+    if whose == SGLANG_TRITON:
+        return _sglang_triton(s, gpu)
+    if whose == VLLM_TRITON:
+        group = np.ceil(s.heads / s.kv_heads)
+        rows = np.maximum(np.exp2(np.ceil(np.log2(group))), _UNIFIED_ROWS)
+        return rows, _UNIFIED_KEYS * ones
+    if whose == FLASH_3:
+        return _flash_3(s)
+    return c["query_tile"] * ones, KEY_TILE * ones
+
+
+def _sglang_triton(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
+    """Return the sizes of Triton's kernel in SGLang, which keeps them small where shared memory is."""
+    if gpu.vendor == "amd":
+        sizes = np.array(_TRITON_AMD)
+    elif (capability := _capability(gpu)) < _TILED:
+        sizes = np.array(_TRITON_OLD)
+    elif gpu.shared_bytes_per_sm <= _SMALL_BYTES:
+        sizes = np.array(_TRITON_SMALL)
+    else:
+        sizes = np.array(_TRITON_TILES[min(capability, max(_TRITON_TILES))])
+    kind = np.where(s.head_dim <= 128, 0, np.where(s.head_dim <= 256, 1, 2))
+    return sizes[kind, 0], sizes[kind, 1]
+
+
+def _capability(gpu: Gpu) -> int:
+    """Return the first figure of the compute capability: 9 of sm_90, 10 of sm_103."""
+    return int(load_architecture(gpu.architecture).targets[0].rpartition("_")[2]) // 10
+
+
+def _flash_3(s: Scores) -> tuple[Floats, Floats]:
+    """Return the sizes of FlashAttention 3.
+
+    Keys with a causal mask are taken to come from a paged cache, those without from tensors of their own.
+    """
+    small, large, eight = s.head_dim <= 96, s.head_dim > 128, s.kv_size <= 1.0
+    local = s.window < s.kv_len
+    wide = np.where(large, np.where(s.head_dim > 192, np.where(local, 64.0, 80.0), 96.0), 128.0)
+    narrow = np.where(
+        large, np.where(s.head_dim > 192, np.where(local, 64.0, 128.0), np.where(local, 128.0, 160.0)), 160.0
+    )
+    middle = s.head_dim <= 128
+    unpaged = np.where(s.head_dim <= 64, 192.0, np.where(small, 144.0, np.where(middle, 176.0, wide)))
+    wide = np.where(s.causal | local, wide, unpaged)
+    return np.where(small, 192.0, 128.0), np.where(eight, narrow, wide)
+
+
+def computed_dims(s: Scores, c: Coefficients) -> Floats:
+    """Return the mean numbers of a head of keys and of values that a kernel computes with. Shape (n,)."""
+    if c["by_head"] == VLLM_TRITON:
+        return (_power(s.head_dim) + _power(s.value_dim)) / 2.0
+    if c["by_head"] == SGLANG_TRITON:
+        keys = np.where(np.isin(s.head_dim, _IN_PARTS), s.head_dim, _power(s.head_dim))
+        return np.asarray((keys + _power(s.value_dim)) / 2.0)
+    return (padded(s.head_dim, c) + padded(s.value_dim, c)) / 2.0
+
+
+def padded(dim: Floats, c: Coefficients) -> Floats:
+    """Return the numbers of a head a kernel computes with: those it was compiled for. [elements]"""
+    whole, pad = np.ceil(dim / HEAD_STEP) * HEAD_STEP, c.get("pad_dim", 0.0)
+    if pad <= 0:
+        return np.asarray(whole)
+    if pad <= 1:
+        return _power(dim)
+    sizes = np.asarray(KERNEL_DIMS)
+    place = np.searchsorted(sizes, dim)
+    return np.asarray(np.where(place < len(sizes), sizes[np.minimum(place, len(sizes) - 1)], whole))
+
+
+def _power(dim: Floats) -> Floats:
+    return np.asarray(np.exp2(np.ceil(np.log2(np.maximum(dim, HEAD_STEP)))))
