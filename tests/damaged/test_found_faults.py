@@ -355,7 +355,7 @@ def test_a_log_of_next_to_no_power_is_refused(
 
 
 @pytest.mark.parametrize(
-    "line", ["update_ms = 1e-320", "window_ms = 1e-9", "gain = 1e-320", "gain_sd = 1e-300"]
+    "line", ["update_ms = 1e-320", "update_ms = 0", "window_ms = 1e-9", "gain = 1e-320", "gain_sd = 1e-300"]
 )
 def test_a_sensor_file_with_next_to_nothing_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "sensor.toml"

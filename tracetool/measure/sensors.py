@@ -131,7 +131,8 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e6:
             raise BadInput.in_file(file, f"[sensor] {key} is not a number", "write e.g. gain = 0.95")
-        if 0.0 < abs(value) < (_LEAST_MS if key in {"update_ms", "window_ms"} else _LEAST):
+        least = _LEAST_MS if key in {"update_ms", "window_ms"} else _LEAST
+        if abs(value) < least and (value != 0.0 or key == "update_ms"):
             raise BadInput.in_file(file, f"[sensor] {key} is {value:g}, less than of any sensor")
         out[key.replace("_ms", "_s")] = float(value) * (_MS if key in times else 1.0)
     if out.get("gain", 1.0) <= 0.0 or any(v < 0 for k, v in out.items() if k not in {"offset_w", "gain"}):
