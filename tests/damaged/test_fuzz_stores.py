@@ -84,7 +84,25 @@ def test_a_command_on_edited_baselines_ends_well(
     assert not faults, "\n" + "\n".join(faults.values())
 
 
-@pytest.mark.parametrize("kind", ["document", "no table", "text", "time", "deep", "infinite"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "document",
+        "no table",
+        "text",
+        "time",
+        "deep",
+        "infinite",
+        "steps",
+        "key",
+        "gpu",
+        "short span",
+        "spans",
+        "energy",
+        "small energy",
+        "launches",
+    ],
+)
 def test_a_baseline_that_is_none_is_refused_in_one_line(
     kind: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,10 +118,23 @@ def test_a_baseline_that_is_none_is_refused_in_one_line(
         "time": {"time_s": 7_258_118_400_000_000_001},
         "text": {"basis": "k\udfff"},
         "infinite": {"span_s": float("inf")},
+        "steps": {"steps": 10**59},
+        "key": {"keys": {**header["keys"], "GPU": float("inf")}},
+        "gpu": {"gpu": float("nan")},
+        "short span": {"span_s": 1e-320},
+        "spans": {"step_span_s": "-1"},
+    }
+    figures = {
+        "energy": ("energy_j", 1e300),
+        "small energy": ("energy_j", 1e-320),
+        "launches": ("launches", float("nan")),
     }
     text = json.dumps(header | changes.get(kind, {})).encode()
     held[b"tracetool.baseline"] = b"[" * 100_000 if kind == "deep" else text
     rows = frame.clear() if kind == "no table" else frame
+    if kind in figures:
+        name, value = figures[kind]
+        rows = rows.with_columns(pl.when(pl.int_range(pl.len()) == 0).then(value).otherwise(name).alias(name))
     pq.write_table(rows.to_arrow().replace_schema_metadata(held), path)
     run, store = tmp_path / "run.tracetool", tmp_path / "store"
     assert not obeys(["check", str(run), "--baseline", str(store), "--branch", "main"], tmp_path)

@@ -109,15 +109,15 @@ class Store:
                 raise ValueError("no time")
             return Entry(
                 path=path,
-                gpu=str(header["gpu"]),
-                branch=str(header["branch"]),
-                commit=str(header["commit"]),
+                gpu=_text(header["gpu"]),
+                branch=_text(header["branch"]),
+                commit=_text(header["commit"]),
                 time_s=float(header["time_s"]),
-                label=str(header["label"]),
-                basis=str(header["basis"]),
+                label=_text(header["label"]),
+                basis=_text(header["basis"]),
                 energy_j=float(header["energy_j"]),
                 span_s=float(header["span_s"]),
-                reason=str(header.get("reason", "")),
+                reason=_text(header.get("reason", "")),
             )
         except _MALFORMED as error:
             raise BadInput.in_file(
@@ -240,6 +240,11 @@ class Store:
         self._files.delete_file(entry.path)
 
 
+#: Least and largest time, energy, count or clock a baseline may state, but for none. [s], [J], [1], [MHz] A
+#: prior: a kernel takes more than a femtosecond, a job less than thirty million years.
+_LEAST, _MOST = 1e-15, 1e15
+
+
 def _require_whole(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
     """Raise ValueError, which says what is wrong, unless classes, places and steps are those of one run."""
     for name in (*IDENTITY, "family", "kind", *({GROUP} & set(frame.columns))):
@@ -248,19 +253,47 @@ def _require_whole(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
     for name in FIGURES:
         if frame.schema.get(name) != pl.Float64 or frame[name].is_infinite().any():
             raise ValueError(f"column {name} is not of finite numbers")
+        _require_sane(name, frame[name])
+    if frame["launches"].is_nan().any():
+        raise ValueError("launches without a number")
     if not frame.height or not (frame["time_s"].is_finite() & (frame["time_s"] >= 0)).all():
         raise ValueError("no classes, or times that are none")
-    if not all(math.isfinite(header[name]) for name in ("gap_s", "gap_j", "span_s")):
-        raise ValueError("gaps or span are not finite")
+    _require_header(header)
     places = frame["places"].explode().drop_nulls()
     if not places.dtype.is_integer() or not np.array_equal(places.sort().to_numpy(), np.arange(len(places))):
         raise ValueError("launches without a place, or two at one")
     if "step" in frame.columns:
-        steps, times = frame["step"].explode(), frame["step_time_s"].explode()
-        if not steps.dtype.is_integer() or times.dtype != pl.Float64 or not (steps >= 0).all():
-            raise ValueError("steps without a number")
-        if ((frame["step_time_s"].list.sum() > 0) & (frame["time_s"] <= 0)).any():
-            raise ValueError("steps of classes without time")
+        _require_steps(frame, header)
+
+
+def _require_header(header: Mapping[str, Any]) -> None:
+    """Raise ValueError unless what a baseline states of its run is what a run has."""
+    if not all(math.isfinite(header[name]) for name in ("gap_s", "gap_j", "span_s")):
+        raise ValueError("gaps or span are not finite")
+    for name in ("gap_s", "gap_j", "span_s", "steps", "clock_mhz"):
+        _require_sane(name, pl.Series([header[name]], dtype=pl.Float64))
+    if not all(isinstance(value, str) for value in header["keys"].values()):
+        raise ValueError("settings that are no text")
+
+
+def _require_steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
+    """Raise ValueError or TypeError unless steps are numbered and have their times."""
+    steps, times = frame["step"].explode(), frame["step_time_s"].explode()
+    if not steps.dtype.is_integer() or times.dtype != pl.Float64 or not (steps >= 0).all():
+        raise ValueError("steps without a number")
+    if ((frame["step_time_s"].list.sum() > 0) & (frame["time_s"] <= 0)).any():
+        raise ValueError("steps of classes without time")
+    _require_sane("step_time_s", times)
+    if not isinstance(header["step_span_s"], list):
+        raise TypeError("steps without their spans")
+    _require_sane("step_span_s", pl.Series(header["step_span_s"], dtype=pl.Float64))
+
+
+def _require_sane(name: str, figures: pl.Series) -> None:
+    """Raise ValueError where a figure is larger or smaller than any measurement, but for none at all."""
+    sizes = figures.drop_nans().abs()
+    if ((sizes > _MOST) | ((sizes > 0.0) & (sizes < _LEAST))).any():
+        raise ValueError(f"{name} holds what nobody measured")
 
 
 def _steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> Steps | None:
@@ -277,6 +310,12 @@ def _steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> Steps | None:
 def _part(text: str) -> str:
     """Return a text as one part of a path."""
     return quote(text or "none", safe="") if text not in (".", "..") else quote(text).replace(".", "%2E")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def _first_line(error: Exception) -> str:
