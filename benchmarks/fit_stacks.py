@@ -132,7 +132,9 @@ def as_told(law: Law, told: Mapping[str, Mapping[str, float]]) -> Law:
         return law.parts(rows, gpu, {**values, **told.get(gpu.architecture, {})})
 
     fixed = {name: replace(law.priors[name], choices=()) for name in names}
-    habits = tuple(habit for habit in law.habits if not names & habit.keys())
+    # what a habit says beside them still makes sense together
+    rest = ({k: v for k, v in habit.items() if k not in names} for habit in law.habits)
+    habits = tuple(habit for habit in rest if any(law.priors[k].choices for k in habit))
     return replace(law, parts=parts, priors={**law.priors, **fixed}, habits=habits)
 
 
