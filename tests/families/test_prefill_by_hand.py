@@ -28,7 +28,7 @@ LAYER = {"batch": 2.0, "q_len": 2048.0, "heads": 32.0, "kv_heads": 8.0, "head_di
 LAYERS: list[dict[str, Any]] = [
     {}, {"batch": 1.0, "heads": 4.0, "kv_heads": 4.0}, {"kv_len": 8192.0}, {"causal": 0.0, "q_len": 577.0},
     {"head_dim": 64.0, "dtype": "fp8"}, {"head_dim": 256.0, "dtype": "fp8"},
-    {"dtype": "fp8"}, {"kv_dtype": "fp8"},
+    {"dtype": "fp8"}, {"kv_dtype": "fp8"}, {"head_dim": 192.0, "dtype": "fp8"},
     {"head_dim": 192.0, "head_dim_v": 128.0}, {"head_dim": 72.0, "causal": 0.0}, {"head_dim": 512.0},
     {"causal": 0.0, "q_len": 50.0, "batch": 64.0, "heads": 12.0, "kv_heads": 12.0},
     {"phase": "backward"}, {"q_len": 50.0}, {"q_len": 1.0, "kv_len": 640.0, "batch": 1.0},
