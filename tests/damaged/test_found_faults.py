@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import tracemalloc
 from pathlib import Path
@@ -34,6 +35,7 @@ from tracetool.measure.sensors import read_sensor_file
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.activity_table import read_windows
 from tracetool.tables.run import RUN_FILE, Run, write_run
+from tracetool.tables.windows import activities_of, is_large
 
 
 def _kernels(run: Run) -> int:
@@ -195,6 +197,19 @@ def _rewritten(whole: Path, out: Path, name: str, frame: pl.DataFrame) -> Path:
     tables = {n: run.table(n) for n in run.info["tables"]}
     info = {k: v for k, v in run.info.items() if k not in ("schema", "tool_version", "tables")}
     return write_run(out, {**tables, name: frame}, info)
+
+
+def test_a_run_that_says_it_has_a_million_million_kernels_is_as_large_as_its_table(
+    whole: Path, tmp_path: Path
+) -> None:
+    """Cut into as many windows as run.json says, it kept predict busy for hours."""
+    edited = shutil.copytree(whole, tmp_path / "run")
+    info = json.loads((edited / RUN_FILE).read_text())
+    info["tables"]["kernels"]["rows"] = 2**40
+    (edited / RUN_FILE).write_text(json.dumps(info))
+    run = Run.open(edited)
+    assert activities_of(run) == Run.open(whole).kernels.height
+    assert not is_large(run)
 
 
 @pytest.mark.parametrize(
