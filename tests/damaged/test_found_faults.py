@@ -35,6 +35,7 @@ from tracetool.measure.sensors import read_sensor_file
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.activity_table import read_windows
 from tracetool.tables.run import RUN_FILE, Run, write_run
+from tracetool.tables.table_list import listed_table
 from tracetool.tables.windows import activities_of, is_large
 
 
@@ -210,6 +211,50 @@ def test_a_run_that_says_it_has_a_million_million_kernels_is_as_large_as_its_tab
     run = Run.open(edited)
     assert activities_of(run) == Run.open(whole).kernels.height
     assert not is_large(run)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("telemetry", "clock_mhz"),
+        ("signatures", "input_list_dims"),
+        ("devices", "device"),
+        ("kernels", "name"),
+    ],
+)
+def test_columns_of_structures_are_refused(
+    whole: Path, tmp_path: Path, table: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cast changes the numbers inside of a structure, which then met arithmetic."""
+    edited = _with_table(whole, tmp_path, table, pl.struct(column).alias(column))
+    assert command(["attribute", str(edited), "-o", str(tmp_path / "out.csv")]) == 2
+    assert f"column {column} holds Struct" in capsys.readouterr().err
+
+
+def test_a_duration_of_a_century_is_refused(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = pl.int_range(pl.len()) == 0
+    edited = _with_table(
+        whole,
+        tmp_path,
+        "signatures",
+        pl.when(first).then(2**62).otherwise("duration_ns").alias("duration_ns"),
+    )
+    assert command(["report", str(edited), "-o", str(tmp_path / "out.html")]) == 2
+    assert "holds a duration of 4611686018427387904 ns" in capsys.readouterr().err
+
+
+def _with_table(whole: Path, tmp_path: Path, table: str, column: pl.Expr) -> Path:
+    """Return a copy of a run with one column of a table changed, listed as if it was written so."""
+    edited = shutil.copytree(whole, tmp_path / "run")
+    file = edited / f"{table}.parquet"
+    pl.read_parquet(file).with_columns(column).write_parquet(file)
+    info = json.loads((edited / RUN_FILE).read_text())
+    tag, rows = (info["tables"][table][key] for key in ("schema", "rows"))
+    info["tables"][table] = listed_table(file, tag, rows)
+    (edited / RUN_FILE).write_text(json.dumps(info))
+    return edited
 
 
 @pytest.mark.parametrize(

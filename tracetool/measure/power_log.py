@@ -52,7 +52,7 @@ def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[Pow
     origin_ns : int
         Time that becomes 0, near the log, so that float64 seconds keep nanoseconds. [ns]
     """
-    device_rows = gpu_readings(telemetry).filter(pl.col("device") == device)
+    device_rows = gpu_readings(telemetry).filter(pl.col("device").eq_missing(pl.lit(device)))
     counted = device_rows.filter(pl.col("energy_j").is_not_null()).unique("time_ns").sort("time_ns")
     counter_time = (counted["time_ns"].to_numpy() - origin_ns) * _NS
     counter = counted["energy_j"].to_numpy()

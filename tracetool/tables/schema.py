@@ -88,6 +88,7 @@ class TableSchema:
         frame = frame.rename(self.renamed(frame.columns))
         expressions = []
         for c in self.columns:
+            self._require_plain(c, frame.schema.get(c.name))
             read = from_text(c.name, frame) if c.type.startswith("list") else None
             if read is not None:
                 expressions.append(read)
@@ -104,6 +105,14 @@ class TableSchema:
             if not c.nullable and c.name in frame.columns and frame[c.name].null_count():
                 raise ValueError(f"table {self.name}: column {c.name} holds nulls")
         return frame.lazy().select(expressions)
+
+    def _require_plain(self, column: Column, stored: pl.DataType | None) -> None:
+        """Raise ValueError where a column holds structures: a cast changes what is in them, not them."""
+        inner: object = stored
+        while isinstance(inner, pl.List) and column.type.startswith("list"):
+            inner = inner.inner
+        if isinstance(inner, pl.DataType) and inner.is_nested():
+            raise ValueError(f"table {self.name}: column {column.name} holds {stored}")
 
 
 def _folder() -> Path:

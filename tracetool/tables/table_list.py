@@ -59,6 +59,10 @@ class RowNumbers:
         return bool(column.drop_nulls().is_in(self.listed.cast(column.dtype).implode()).all())
 
 
+#: Longest duration a run may hold. [ns] A prior: three years.
+_LONGEST_NS = 10**17
+
+
 def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str], RowNumbers | None]) -> str:
     """Return what does not fit in a table of a run, nothing where all does.
 
@@ -74,6 +78,9 @@ def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str]
     key = KEYS.get(name)
     if key in frame.columns and not frame[key].is_unique().all():
         return f"two rows have one {key}"
+    longest = frame["duration_ns"].max() if "duration_ns" in frame.columns else None
+    if isinstance(longest, int) and longest > _LONGEST_NS:
+        return f"holds a duration of {longest} ns"
     for column, table in _REFERENCES.get(name, {}).items():
         if column not in frame.columns:
             continue
