@@ -245,6 +245,17 @@ def test_a_duration_of_a_century_is_refused(
     assert "holds a duration of 4611686018427387904 ns" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("column", "value"), [("power_w", -1e300), ("clock_mhz", float("inf"))])
+def test_readings_that_nobody_measures_are_refused(
+    whole: Path, tmp_path: Path, column: str, value: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = pl.int_range(pl.len()) == 0
+    one = pl.when(first).then(value).otherwise(column).alias(column)
+    edited = _with_table(whole, tmp_path, "telemetry", one)
+    assert command(["profile", str(edited)]) == 2
+    assert f"holds a {column} of" in capsys.readouterr().err
+
+
 def _with_table(whole: Path, tmp_path: Path, table: str, column: pl.Expr) -> Path:
     """Return a copy of a run with one column of a table changed, listed as if it was written so."""
     edited = shutil.copytree(whole, tmp_path / "run")

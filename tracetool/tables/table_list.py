@@ -63,6 +63,11 @@ class RowNumbers:
 _LONGEST_NS = 10**17
 
 
+#: Largest power, energy or clock that telemetry may hold. [W], [J], [MHz] A prior: a counter of joules that
+#: ran for thirty years at a megawatt.
+_LARGEST = 1e15
+
+
 def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str], RowNumbers | None]) -> str:
     """Return what does not fit in a table of a run, nothing where all does.
 
@@ -81,6 +86,10 @@ def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str]
     longest = frame["duration_ns"].max() if "duration_ns" in frame.columns else None
     if isinstance(longest, int) and longest > _LONGEST_NS:
         return f"holds a duration of {longest} ns"
+    for column, dtype in frame.schema.items() if name == "telemetry" else ():
+        largest = frame[column].abs().max() if dtype == pl.Float64 else None
+        if isinstance(largest, float) and largest > _LARGEST:
+            return f"holds a {column} of {largest:g}, which nobody measures"
     for column, table in _REFERENCES.get(name, {}).items():
         if column not in frame.columns:
             continue
