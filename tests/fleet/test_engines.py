@@ -93,6 +93,9 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_is_recorded(
     assert {j: e["attempts"] for j, e in entries.items()} == {"server": 3, "broken": 1, "fine": 1, "down": 3}
 
 
+# Python 3.11 counts the processes of a broken pool while they are taken off its list: once in thousands of
+# runs its own thread ends in "dictionary changed size during iteration", after it has failed the tasks
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_killed_worker_costs_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracetool.fleet.run_jobs._WAIT_S", 0.001)
     jobs = ["a", "die-1", "b", "c", "die-2", "d"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_windows_without_kernels_add_up_too() -> None:
     assert device == {"device": 3, "energy_j": 0.0, "mean_power_w": 0.0}
 
 
-def test_a_run_of_two_windows_is_told_with_the_idle_time_between() -> None:
+def test_a_run_of_two_windows_is_told_with_the_idle_time_between(tmp_path: Path) -> None:
     """A signature three times in one window and once in the next; 50 ms pass between them."""
     infos = [
         {"edges": {"launch": n, "sync": 1}, "coverage": {"time": share}, "recorded_makespan_ms": 50.0,
@@ -103,7 +104,8 @@ def test_a_run_of_two_windows_is_told_with_the_idle_time_between() -> None:
         )
         for idle_ns, kernel_ms, n, us in ((0, 40.0, 3, 100.0), (50_000_000, 10.0, 1, 300.0))
     ]  # fmt: skip
-    run: Any = SimpleNamespace(info={"tables": {"kernels": {"rows": 4}}})
+    pl.DataFrame({"start_ns": [0] * 4}).write_parquet(tmp_path / "kernels.parquet")
+    run: Any = SimpleNamespace(path=tmp_path)
     told = added(windows, infos, run)
     assert told["info"]["recorded_makespan_ms"] == pytest.approx(150.0)
     assert told["info"]["coverage"]["time"] == pytest.approx(0.8 * 1.0 + 0.2 * 0.5)
