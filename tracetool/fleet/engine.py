@@ -84,18 +84,25 @@ class LocalEngine:
             return self._pool.submit(task, *arguments)
 
     def renew(self) -> None:
-        """Start new processes in place of a pool one of whose processes died."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Start new processes in place of a pool one of whose processes died.
+
+        A process that was started while the pool broke is told to end by nobody else, and the pool's own
+        thread would wait for it as long as the command lives.
+        """
+        self._end()
         self._pool = self._start()
 
     def close(self) -> None:
         """End the processes without waiting for their tasks; they have ended when this returns."""
+        for process in self._end():
+            process.join(_END_S)
+
+    def _end(self) -> list[multiprocessing.Process]:
         processes = list((self._pool._processes or {}).values())
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
-        for process in processes:
-            process.join(_END_S)
+        return processes
 
 
 class RayEngine:
