@@ -12,6 +12,7 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import (
+    Implementation,
     implementations,
     library_of,
     transfer_bands,
@@ -417,3 +418,50 @@ def test_a_name_tells_habits_of_a_kernel_that_another_stands_for() -> None:
 
     assert packs("vllm_flash_attn") == packs("vllm_flash_attn_fa2") == [0.0]
     assert packs("vllm_flashinfer_fidecode") == [1.0]
+
+
+def prefill_without_ada() -> tuple[Implementation, ...]:
+    """Return the implementations of prefill as if none had run on an L40S."""
+    kept = []
+    for one in implementations("prefill"):
+        law = one.laws["prefill"]
+        gpus = {name: rows for name, rows in law.gpus.items() if load_gpu(name).architecture != "ada"}
+        others = {name: values for name, values in law.by_architecture.items() if name != "ada"}
+        if gpus:
+            kept.append(replace(one, laws={"prefill": replace(law, gpus=gpus, by_architecture=others)}))
+    return tuple(kept)
+
+
+@pytest.mark.parametrize(
+    ("stack", "called", "names", "never"),
+    [
+        # FlashInfer was measured on the B200 alone, in tensor memory: no kernel of it for Ada is known
+        ("sglang 0.5.14", "flashinfer", set(), "sglang-flashinfer"),
+        # Triton compiles one source for any chip, so that where it ran last does not count
+        ("sglang 0.5.14", "triton", {"sglang-triton"}, ""),
+        ("vllm 0.24.0", "vllm_triton_attn", {"vllm-triton-attn"}, ""),
+    ],
+)
+def test_a_kernel_of_another_generation_stands_for_none_but_a_compilers(
+    stack: str, called: str, names: set[str], never: str
+) -> None:
+    every = prefill_without_ada()
+    ran = {one.name for one in candidates("prefill", "ada", stack, called, every)}
+    assert ran
+    assert never not in ran
+    assert ran == names or not names
+
+
+def test_the_longest_word_of_a_name_tells_its_habits() -> None:
+    """FlashInfer's own kernels hold 128 queries a tile; those that TensorRT-LLM made for it do not."""
+    law = laws()["prefill"]
+    [one] = (one for one in implementations("prefill") if one.name == "vllm-flash-attn")
+
+    def coefficients(name: str) -> dict[str, float]:
+        [member] = members(law, load_gpu("l40s"), "vllm", name, (one,))
+        return dict(member.coefficients)
+
+    own = coefficients("vllm_flash_attn")
+    habits = law.name_habits["flashinfer"]
+    assert coefficients("vllm_flashinfer") == {**own, **habits} != own
+    assert coefficients("vllm_flashinfer_trtllm") == own

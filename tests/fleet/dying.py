@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,10 @@ def die_always(job: str) -> dict[str, Any]:
 
 def take_memory(size: int) -> dict[str, Any]:
     return {"kernels": len(bytearray(size)) and 1}
+
+
+def wait_for(path: str) -> dict[str, Any]:
+    """Wait for a file."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return {"kernels": 1}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,6 @@ class Here:
 
     workers = 2
 
-    def __init__(self) -> None:
-        self.renewed = 0
-        self.most = 0
-
     def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
@@ -40,9 +37,6 @@ class Here:
         except Exception as error:  # noqa: BLE001 - as a worker does
             future.set_exception(error)
         return future
-
-    def renew(self) -> None:
-        self.renewed += 1
 
     def close(self) -> None:
         pass
@@ -93,9 +87,31 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_is_recorded(
     assert {j: e["attempts"] for j, e in entries.items()} == {"server": 3, "broken": 1, "fine": 1, "down": 3}
 
 
-# Python 3.11 counts the processes of a broken pool while they are taken off its list: once in thousands of
-# runs its own thread ends in "dictionary changed size during iteration", after it has failed the tasks
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_killed_process_takes_no_others_task(tmp_path: Path) -> None:
+    engine = LocalEngine(2)
+    try:
+        first = engine.submit(dying.wait_for, str(tmp_path / "end"))
+        with pytest.raises(BrokenExecutor):
+            engine.submit(dying.die_always, "die").result(60.0)
+        assert engine.submit(dying.figure, "abc").result(60.0) == {"kernels": 3}
+        assert not first.done()
+        (tmp_path / "end").touch()
+        assert first.result(60.0) == {"kernels": 1}
+    finally:
+        engine.close()
+
+
+def test_no_process_is_given_two_tasks_at_once() -> None:
+    engine = LocalEngine(1)
+    try:
+        first = engine.submit(time.sleep, 0.3)
+        second = engine.submit(os.getpid)
+        assert first.done()
+        assert second.result(60.0) == engine.submit(os.getpid).result(60.0)
+    finally:
+        engine.close()
+
+
 def test_a_killed_worker_costs_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracetool.fleet.run_jobs._WAIT_S", 0.001)
     jobs = ["a", "die-1", "b", "c", "die-2", "d"]

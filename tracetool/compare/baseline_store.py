@@ -24,6 +24,7 @@ from tracetool.compare.sides import FIGURES, GROUP, IDENTITY, RunClasses
 from tracetool.compare.steps import Steps
 from tracetool.core.errors import BadInput
 from tracetool.tables.run import tool_version
+from tracetool.tables.table_list import LARGEST_FIGURE
 from tracetool.tables.write import aside_file
 
 SCHEMA: Final = "baseline/1"
@@ -240,9 +241,9 @@ class Store:
         self._files.delete_file(entry.path)
 
 
-#: Least and largest time, energy, count or clock a baseline may state, but for none. [s], [J], [1], [MHz] A
-#: prior: a kernel takes more than a femtosecond, a job less than thirty million years.
-_LEAST, _MOST = 1e-15, 1e15
+#: Least time, energy, count or clock a baseline may state, but for none. [s], [J], [1], [MHz] A prior: a
+#: kernel takes more than a femtosecond.
+_LEAST = 1e-15
 
 
 def _require_whole(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
@@ -292,7 +293,7 @@ def _require_steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
 def _require_sane(name: str, figures: pl.Series) -> None:
     """Raise ValueError where a figure is larger or smaller than any measurement, but for none at all."""
     sizes = figures.drop_nans().abs()
-    if ((sizes > _MOST) | ((sizes > 0.0) & (sizes < _LEAST))).any():
+    if ((sizes > LARGEST_FIGURE) | ((sizes > 0.0) & (sizes < _LEAST))).any():
         raise ValueError(f"{name} holds what nobody measured")
 
 

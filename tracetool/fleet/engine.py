@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -28,10 +28,10 @@ class Engine(Protocol):
     workers: int
 
     def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Start a task; its future fails with what it raised, or as a broken pool where its process died."""
+        """Start a task; its future fails with what it raised, or as a broken pool where its process died.
 
-    def renew(self) -> None:
-        """Replace workers after one died."""
+        At most ``workers`` tasks run at a time.
+        """
 
     def close(self) -> None:
         """End all workers, at once."""
@@ -59,16 +59,21 @@ def _end_with_command() -> None:
 
 
 class LocalEngine:
-    """Processes of this machine, each with a bound on its memory."""
+    """Processes of this machine, each with a bound on its memory.
+
+    Each is a pool of its own, which is given a task only when it has none: so the death of a process costs
+    its own task alone, and no pool is given one while it breaks, which Python 3.11 may lose.
+    """
 
     def __init__(self, workers: int, limit_bytes: int | None = None) -> None:
         self.workers = workers
         self._limit = limit_bytes
-        self._pool = self._start()
+        self._pools = [self._start() for _ in range(workers)]
+        self._tasks: list[Future[Any] | None] = [None] * workers
 
     def _start(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
-            self.workers,
+            1,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
             initargs=(self._limit,),
@@ -76,33 +81,28 @@ class LocalEngine:
         )
 
     def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Start a task in a process."""
+        """Start a task in a process that has none, or wait for one to end its own."""
+        if all(given and not given.done() for given in self._tasks):
+            wait([given for given in self._tasks if given], return_when=FIRST_COMPLETED)
+        free = next(at for at, given in enumerate(self._tasks) if given is None or given.done())
         try:
-            return self._pool.submit(task, *arguments)
-        except (BrokenExecutor, OSError, RuntimeError):  # a process died while another was started
-            self.renew()
-            return self._pool.submit(task, *arguments)
-
-    def renew(self) -> None:
-        """Start new processes in place of a pool one of whose processes died.
-
-        A process that was started while the pool broke is told to end by nobody else, and the pool's own
-        thread would wait for it as long as the command lives.
-        """
-        self._end()
-        self._pool = self._start()
+            future = self._pools[free].submit(task, *arguments)
+        except (BrokenExecutor, OSError, RuntimeError):  # its process died
+            self._pools[free].shutdown(wait=False, cancel_futures=True)
+            self._pools[free] = self._start()
+            future = self._pools[free].submit(task, *arguments)
+        self._tasks[free] = future
+        return future
 
     def close(self) -> None:
         """End the processes without waiting for their tasks; they have ended when this returns."""
-        for process in self._end():
-            process.join(_END_S)
-
-    def _end(self) -> list[multiprocessing.Process]:
-        processes = list((self._pool._processes or {}).values())
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        processes = [process for pool in self._pools for process in (pool._processes or {}).values()]
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
-        return processes
+        for process in processes:
+            process.join(_END_S)
 
 
 class RayEngine:
@@ -141,9 +141,6 @@ class RayEngine:
 
         self._run.remote(task, *arguments).future().add_done_callback(pass_on)
         return outer
-
-    def renew(self) -> None:
-        """Nothing to do: the cluster replaces its workers."""
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -14,8 +14,6 @@ from tracetool.core.progress import Progress
 from tracetool.fleet.engine import Engine
 from tracetool.fleet.manifest import Manifest
 
-#: Tasks handed to the engine beyond those that run: enough that no worker waits, few enough to be bounded.
-_AHEAD: Final = 2
 #: First wait before a task is tried again, doubled each time. [s]
 _WAIT_S: Final = 0.5
 #: What another try may get past: the network, a server, a worker that died. What a file holds it does not.
@@ -68,7 +66,7 @@ def run_jobs(
         What was done before; written as jobs end.
     retries : int
         Further tries of a job that failed for a reason that may pass. One whose worker died is tried again
-        alone, so that it takes no other's work with it.
+        alone, when it has all of the machine's memory.
     progress : Progress
         Told after every job.
     """
@@ -87,12 +85,10 @@ def run_jobs(
             time.sleep(max(min(w.not_before_s for w in waiting) - time.monotonic(), 0.01))
             continue
         ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-        broken = False
         for future in ended:
             work = running.pop(future)
             work.attempts += 1
             error = BrokenExecutor("stopped") if future.cancelled() else future.exception()
-            broken |= isinstance(error, BrokenExecutor)
             if error is None:
                 figures = future.result()
                 tally.done.append(work.job)
@@ -102,7 +98,7 @@ def run_jobs(
                 )
             elif isinstance(error, _PASSING) and work.attempts <= retries:
                 work.not_before_s = time.monotonic() + _WAIT_S * 2.0 ** (work.attempts - 1)
-                # a pool fails all that it was given: the one that kills it shows when it runs alone
+                # killed for want of memory it has more when it runs alone
                 work.alone = isinstance(error, BrokenExecutor)
                 waiting.append(work)
             else:
@@ -110,8 +106,6 @@ def run_jobs(
                 tally.failed[work.job] = text
                 entry = {"state": "failed", "marks": work.marks, "attempts": work.attempts, "error": text}
                 manifest.write(work.job, entry)
-        if broken:
-            engine.renew()
         _say(progress, tally, total, start)
     tally.seconds = time.monotonic() - start
     return tally
@@ -125,7 +119,7 @@ def _fill(
 ) -> None:
     """Hand tasks to the engine, one that must run alone when nothing else does."""
     for _ in range(len(waiting)):
-        if len(running) >= engine.workers + _AHEAD or any(w.alone for w in running.values()):
+        if len(running) >= engine.workers or any(w.alone for w in running.values()):
             return
         work = waiting.popleft()
         if work.not_before_s > time.monotonic() or (work.alone and running):

@@ -28,6 +28,7 @@ from tracetool.tables.table_list import (
     broken_reference,
     check_tables,
     file_sha256,
+    impossible_figure,
     listed_table,
     stamp_of,
 )
@@ -113,7 +114,7 @@ class Run:
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             fault = str(error).splitlines()[0] if str(error) else "unreadable"
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error
-        if fault := broken_reference(name, frame, self._row_numbers):
+        if fault := impossible_figure(name, frame) or broken_reference(name, frame, self._row_numbers):
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again")
         return frame
 

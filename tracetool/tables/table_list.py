@@ -63,9 +63,29 @@ class RowNumbers:
 _LONGEST_NS = 10**17
 
 
-#: Largest power, energy or clock that telemetry may hold. [W], [J], [MHz] A prior: a counter of joules that
-#: ran for thirty years at a megawatt.
-_LARGEST = 1e15
+#: Largest power, energy, clock, count or time that a table may hold. [W], [J], [MHz], [1], [s] A prior: a
+#: counter of joules that ran for thirty years at a megawatt.
+LARGEST_FIGURE = 1e15
+
+
+def impossible_figure(name: str, frame: pl.DataFrame) -> str:
+    """Return what in a table of a run nobody can have measured, nothing where all may be.
+
+    Parameters
+    ----------
+    name : str
+        The table.
+    frame : DataFrame
+        Its rows, or some of its columns.
+    """
+    longest = frame["duration_ns"].max() if "duration_ns" in frame.columns else None
+    if isinstance(longest, int) and longest > _LONGEST_NS:
+        return f"holds a duration of {longest} ns"
+    for column, dtype in frame.schema.items() if name == "telemetry" else ():
+        largest = frame[column].abs().max() if dtype == pl.Float64 else None
+        if isinstance(largest, float) and largest > LARGEST_FIGURE:
+            return f"holds a {column} of {largest:g}, which nobody measures"
+    return ""
 
 
 def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str], RowNumbers | None]) -> str:
@@ -83,13 +103,6 @@ def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str]
     key = KEYS.get(name)
     if key in frame.columns and not frame[key].is_unique().all():
         return f"two rows have one {key}"
-    longest = frame["duration_ns"].max() if "duration_ns" in frame.columns else None
-    if isinstance(longest, int) and longest > _LONGEST_NS:
-        return f"holds a duration of {longest} ns"
-    for column, dtype in frame.schema.items() if name == "telemetry" else ():
-        largest = frame[column].abs().max() if dtype == pl.Float64 else None
-        if isinstance(largest, float) and largest > _LARGEST:
-            return f"holds a {column} of {largest:g}, which nobody measures"
     for column, table in _REFERENCES.get(name, {}).items():
         if column not in frame.columns:
             continue

@@ -48,8 +48,8 @@ WARPS_ROWS = 64.0
 #: fitted to operators, whose other kernels stand in a run as rows of their own. Both a prior.
 ALONE_US, ALONE_PASSES = 2.0, 0.4
 #: Rate of tiles of 16 rows, whose products wait for one another: four warps of each of two blocks, 4096 FLOP
-#: in the 33 clk that an ``mma`` instruction takes on any of them. [FLOP/clk/SM] Latency as in Abdelkhalik et
-#: al., 'Demystifying the Nvidia Ampere Architecture', 2022; two blocks a prior.
+#: in the 33 clk that an ``mma`` instruction is taken to need on any of them. [FLOP/clk/SM] A prior, as are
+#: the two blocks.
 CHAINED_RATE = 4.0 * 2.0 * 4096.0 / 33.0
 #: From the launch to the first product. Free fits give 1750 to 1960: data at one clock do not separate it
 #: from ``launch_us``. [clk]
