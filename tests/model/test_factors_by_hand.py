@@ -1,0 +1,98 @@
+"""Factors of time and power from a few numbers: bits that change, memory's kind, the host, a cap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.model.gpu_data import monitored
+from tests.model.operators import every_family, rows_of
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
+from tracetool.families.pricing import laws
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number, prior_table
+from tracetool.model.operands import SWITCHING, content_factor, operand_activity
+from tracetool.model.paced import paced
+from tracetool.model.phases import PhaseCurves, programs_under_cap
+from tracetool.model.shares import host_share
+from tracetool.model.traced import law_in_trace, start_band
+
+H100, L40S = load_gpu("h100-sxm"), load_gpu("l40s")
+
+
+def test_every_bit_of_an_integer_result_counts() -> None:
+    """1 x 2 and 1 x 3 lie side by side: one bit of the 16 that a result keeps differs, the last."""
+    first, second = np.array([[1, 1]], np.int32), np.array([[2, 3]], np.int32)
+    bits = first.astype(np.uint8), second.astype(np.uint8)
+    told = operand_activity(*bits, (first, second), (1, 2))
+    assert told.result == pytest.approx(1.0 / 16.0)
+    # of the operands' eight bits none differs in the first, one in the second
+    assert (told.neighbor, told.live) == pytest.approx((1.0 / 16.0, 1.0))
+
+
+def test_a_product_outside_tensor_cores_follows_its_data_by_its_format() -> None:
+    """Operands that switch half as much as random ones take half of the share that follows data."""
+    rows = rows_of("gemm", dtype="fp32", m=[64, 64], n=64, k=64)
+    rows = replace(rows, columns={**rows.columns, SWITCHING: np.full(2, 0.5)})
+    share = prior_table("operands.data_share")
+    expected = [1.0 - 0.5 * share["tensor"], 1.0 - 0.5 * share["fp32"]]
+    work = Work.of(2, tensor_flops=np.array([1e9, 0.0]), fp32_flops=np.array([0.0, 1e9]))
+    assert content_factor(rows, work) == pytest.approx(expected)
+    assert expected[0] < expected[1]
+
+
+def test_a_share_of_the_memory_s_peak_is_carried_by_the_kind_of_memory() -> None:
+    """GDDR brings g of its peak: 0.5 of it is 0.5 / g beside the chip, where 0.5 is 0.5 g of GDDR's."""
+    law, share = laws()["moe"], prior_number("implementations.gddr_share")
+
+    def reached(gpu: str, *measured: str) -> float:
+        there = tuple(map(load_gpu, measured))
+        return paced(law, {"dram_efficiency": 0.5}, load_gpu(gpu), there, there)["dram_efficiency"]
+
+    assert reached("h100-sxm", "l40s") == pytest.approx(0.5 / share)
+    assert reached("l40s", "h100-sxm") == pytest.approx(0.5 * share)
+    assert reached("h100-sxm", "a100-sxm") == reached("h100-sxm", "l40s", "a100-sxm") == 0.5
+
+
+def test_a_matrix_pipe_of_either_kind_that_is_always_busy_leaves_no_time_to_a_host() -> None:
+    rows = monitored(3, act_sm=[1.0] * 3, act_tensor=[1.0, 0.0, 0.0], act_fp64=[0.0, 1.0, 0.0])
+    told = host_share(rows, H100, np.full(3, 10.0), np.full(3, H100.clock_max_mhz))
+    assert told == pytest.approx([0.0, 0.0, prior_number("monitor.host_share")])
+
+
+def test_a_program_that_draws_no_more_than_waiting_is_slowed_by_its_busy_share() -> None:
+    """100 W at 1400 MHz and 40 at 700, busy or not: a cap of 50 W halves the clock of the busy part."""
+    clock, waiting = np.array([700.0, 1400.0]), np.array([[40.0, 100.0]])
+    curves = PhaseCurves(clock, np.array([[2.0, 1.0]]), np.zeros(1), waiting, waiting, np.array([1]))
+    told = programs_under_cap(curves, np.array([1]), 50.0, 250.0)
+    busy, p = np.array(sorted(prior_table("phases.busy_share").values())), prior_number("phases.overlap")
+    assert told.clock_mhz[:, 0, 0].tolist() == [700.0] * 3
+    slower = (1.0 - busy**p + (2.0 * busy) ** p) ** (1.0 / p)
+    assert told.longer[:, 0, 0] == pytest.approx(slower, rel=1e-4)
+
+
+def _in_trace(count: int, family: str, **columns: list[float]) -> OperatorColumns:
+    rows = every_family()[family].take(np.zeros(count, np.int64))
+    more = {"access_pattern": np.full(count, "wide", dtype=object)}
+    return replace(rows, columns={**rows.columns, **more, **{k: np.array(v) for k, v in columns.items()}})
+
+
+def test_a_kernel_that_starts_warm_waits_for_a_busy_link_all_the_same() -> None:
+    """Half its time beside a collective: half the wait; the second of the rows has no such neighbor."""
+    law = laws()["decode"]
+    rows = _in_trace(2, "attention decode", beside_collective=[0.5, 0.0])
+    values = {name: one.value for name, one in law.priors.items()}
+    alone, among = (one.parts(rows, H100, values).fixed_s for one in (law, law_in_trace(law)))
+    wait_us = 0.5 * prior_table("traced.beside_collective_nvidia")["otherwise"]
+    assert (among - alone) * 1e6 == pytest.approx([wait_us, 0.0])
+
+
+def test_a_law_whose_traces_err_by_no_time_keeps_its_band_however_short_a_kernel() -> None:
+    law, rows = laws()["softmax"], _in_trace(1, "softmax")
+    values = {name: one.value for name, one in law.priors.items()}
+    pieces = law.parts(rows, H100, values)
+    low, high = start_band(np.array([-0.1]), np.array([0.2]), rows, law, pieces, H100)
+    assert (low[0], high[0]) == pytest.approx((-0.1, 0.2), rel=1e-12)
