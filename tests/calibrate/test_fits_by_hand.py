@@ -18,8 +18,10 @@ from tracetool.calibrate.calibrate import calibrate
 from tracetool.calibrate.power_file import _rounded
 from tracetool.calibrate.power_fit import _solve, with_coefficients
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_utilization
+from tracetool.calibrate.tables import _idle
 from tracetool.calibrate.time import LawRows, fit_law
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
+from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
@@ -130,6 +132,40 @@ def test_a_straight_rise_is_found_as_one() -> None:
     assert found.slope_v_per_ghz == pytest.approx(0.5, abs=0.01)
     assert found.curve_v_per_ghz2 == pytest.approx(0.0, abs=0.02)
     assert rms < 1e-4
+
+
+def test_readings_at_one_clock_are_a_flat_curve_through_their_mean() -> None:
+    """Five about 0.75 V, two of them 50 mV away: the root mean square is 50 mV times sqrt(2 / 5)."""
+    found, rms = fit_voltage_readings(np.full(5, 900.0), np.array([0.7, 0.75, 0.75, 0.75, 0.8]))
+    assert found.at(900.0) == pytest.approx(0.75, abs=1e-4)
+    assert rms == pytest.approx(0.05 * 0.4**0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("reads", "volts"),
+    [
+        ([700.0] * 6, [0.7] * 6),
+        ([700.0] * 5 + [None], [0.7] * 5 + [np.nan]),
+        ([0.0] + [700.0] * 5, [np.nan] + [0.7] * 5),
+        ([0.0, 0.0] + [700.0] * 4, None),  # too few for a curve
+    ],
+)
+def test_a_supply_nobody_read_is_left_out(reads: list[float | None], volts: list[float] | None) -> None:
+    told = _idle("t", _idle_curve(reads)).supply_v
+    assert (told is None) == (volts is None)
+    if volts is not None:
+        assert told == pytest.approx(np.array(volts), nan_ok=True)
+
+
+@pytest.mark.parametrize("unit_mv", [1e-3, 1e3])
+def test_a_supply_in_volts_or_microvolts_is_refused(unit_mv: float) -> None:
+    with pytest.raises(BadInput, match="in supply_mv, which no core"):
+        _idle("t", _idle_curve([700.0 * unit_mv] * 6))
+
+
+def _idle_curve(supply_mv: list[float | None]) -> pl.DataFrame:
+    clock = np.linspace(300.0, 1300.0, 6)
+    return pl.DataFrame({"clock_mhz": clock, "idle_w": 30.0 + 0.01 * clock, "supply_mv": supply_mv})
 
 
 def _programs(path: Path) -> Path:

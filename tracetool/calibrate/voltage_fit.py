@@ -34,7 +34,7 @@ def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCu
     best = None
     for share in (0.3, 0.5, 0.7):
         knee = float(clock.min()) + share * span
-        rise = max(float(volt.max()) - low, 1e-3) / max((1 - share) * span / 1e3, 1e-3)
+        rise = min(max(float(volt.max()) - low, 1e-3) / max((1 - share) * span / 1e3, 1e-3), 20.0)
         optimum = least_squares(
             lambda x: curve(x).at(clock) - volt,
             np.array([low, knee, rise / 2, rise / 2]),
