@@ -131,3 +131,10 @@ def test_a_launch_of_small_tensors_steps_no_further_than_they_reach() -> None:
     steps = chunk_steps(rows, np.array([48 * 1000.0]))
     assert steps.tolist() == [1.0]
     assert chunk_steps(rows, np.array([48 * CHUNK])).tolist() == [32.0]
+
+
+def test_a_single_thread_works_through_all_elements() -> None:
+    """Of one block with one thread: seven elements one after another; of two threads half of them each."""
+    columns = {"blocks": np.array([1.0, 1.0, 2.0]), "threads": np.array([1.0, 2.0, 1.0])}
+    rows = OperatorColumns(np.full(3, "copy", dtype=object), columns)
+    assert chain(rows, np.full(3, 7.0)).tolist() == [7.0, 3.5, 3.5]

@@ -109,3 +109,10 @@ def test_useful_work_never_beats_the_peak(dtype: str, algo: str) -> None:
         assert rate <= GPU.peak_flops(pipe, 1380.0)
         for busy in found.busy_s.values():
             assert 0.0 <= busy[0, 0] <= found.duration_s[0, 0]
+
+
+def test_products_between_winograds_transforms_read_what_is_transformed() -> None:
+    """7 by 7 patches of 32 images, and 256 filters, of 128 channels with 36 numbers each."""
+    apart = _products(grid_z=36.0)
+    assert (apart.m[0], apart.n[0], apart.k[0]) == (32 * 49, 256, 128)
+    assert apart.input_bytes[0] == 36 * (32 * 49 + 256) * 128 * 4

@@ -136,3 +136,21 @@ def test_tokens_are_those_stated_or_sequences_times_their_length() -> None:
     columns = {"batch": np.array([4.0, np.nan, 3.0]), "seq_len": np.array([np.nan, 7.0, 5.0]),
                "num_tokens": np.array([np.nan, np.nan, 11.0])}  # fmt: skip
     assert tokens_of(OperatorColumns(np.full(3, "ssm", dtype=object), columns)).tolist() == [4.0, 7.0, 11.0]
+
+
+def test_chunks_pass_over_activations_four_times_and_over_their_states_twice() -> None:
+    """64 chunks of 64 tokens for each of 4 sequences, 32 states of 128 by 128, in 16 bits; gates in FP32."""
+    activations = 4 * 4096 * (2 * 16 * 128 + 2 * 32 * 128) * 2
+    states = 4 * 64 * 32 * 128 * 128 * 2
+    gates = 4 * 4096 * 32 * 4
+    work = count_work(_rows(implementation=RULE), GPU)
+    assert work.dram_bytes[0] == 4 * activations + 2 * states + 2 * gates
+
+
+@pytest.mark.parametrize(("length", "odd"), [(1024, 1.0), (1025, 2.5), (1031, 2.5), (1032, 1.0)])
+def test_a_sequence_no_multiple_of_eight_tokens_takes_slower_blocks(length: int, odd: float) -> None:
+    """A block for each 1024 tokens of one of 8192 channels, here 2.5 times as long where loads are single."""
+    changes = {"implementation": CONVOLUTION, "seq_len": length}
+    pieces = _pieces(changes, block_tokens=1024.0, block_clk=10_000.0, odd_block=2.5)
+    blocks = 4 * (2 * 16 * 128 + 32 * 128) * (1 if length == 1024 else 2)
+    assert pieces.core_cycles[0] == pytest.approx(odd * blocks / GPU.sm_count * 10_000.0)

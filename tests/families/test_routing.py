@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -115,3 +117,30 @@ def test_two_tokens_may_fall_on_one_expert() -> None:
     touched = np.mean([(drawn(2, 1, 2, 1, 2.0, seed) > 0).sum() for seed in range(300)])
     assert touched < 1.8
     assert found.count.sum() == pytest.approx(touched, rel=0.1)
+
+
+def test_what_rounding_takes_from_experts_is_dealt_in_whole_pairs() -> None:
+    """Two of 64 experts for each of 64 tokens: draws of density x^-1.5 from 1 to 51.2, their mean sqrt(51.2).
+
+    An expert gets two tokens on average, so that x counts for 2 x / sqrt(51.2) of them. Rounded, that is one
+    token above a half, two above 1.5, three above 2.5, and from three on all there is. Of four GPUs the
+    busiest gets more than its 16 experts' 32 pairs (a gamma distribution's quantile, by Wilson and Hilferty);
+    what is missing from 32 is dealt in whole pairs.
+    """
+    high = 0.8 * 64
+    scale, norm = 2.0 / high**0.5, 1.0 - high**-0.5
+
+    def share_above(tokens: float) -> float:
+        return float(((tokens / scale) ** -0.5 - high**-0.5) / norm)
+
+    three = 3.0 / scale
+    beyond = (scale * (high**0.5 - three**0.5) - 3.0 * (three**-0.5 - high**-0.5)) / norm
+    kept = 16 * (share_above(0.5) + share_above(1.5) + share_above(2.5) + beyond)
+    # relative variance of the sum of 16 draws, and the largest of four
+    spread = ((high**1.5 - 1.0) / 3.0 / norm / high - 1.0) / 16
+    largest = NormalDist().inv_cdf(0.5704 ** (1.0 / 4.0))
+    busiest = (1.0 - spread / 9.0 + largest * spread**0.5 / 3.0) ** 3
+    assert busiest > 1.0
+    assert 25.0 < kept < 32.0
+    found = spread_over(np.array([64.0]), "power_law_1.5", experts=64, top_k=2, ep=4)
+    assert found.pairs[0] == pytest.approx(kept * busiest + np.ceil(32.0 - kept), rel=1e-9)

@@ -170,3 +170,20 @@ def test_time_is_what_no_clock_changes_and_what_each_clock_does() -> None:
     assert took[0] == pytest.approx([1.5e-6 + 2e-6 + 5e-6, 1.5e-6 + 1e-6 + math.hypot(1.5, 4.0) * 1e-6])
     slow = duration_s(pieces, np.array([[1e9]]), slower=2.0)
     assert slow[0] == pytest.approx([1e-6 + 1e-6 + 2e-6 + math.hypot(3.0, 8.0) * 1e-6])
+
+
+def test_the_share_of_sms_at_work_is_that_of_the_blocks_slots() -> None:
+    """16 by 16 tiles of 64 on the 80 SMs of a V100: 256 blocks in four rounds of 80."""
+    columns = {k: np.array([v]) for k, v in {"m": 1000.0, "n": 1000.0, "k": 500.0}.items()}
+    columns |= {k: np.array([64.0]) for k in ("tile_m", "tile_n")} | {"split_k": np.array([1.0])}
+    columns["dtype"] = np.array(["fp32"], dtype=object)
+    rows = OperatorColumns(np.array(["gemm"], dtype=object), columns)
+    assert GEMM_VECTOR.pieces(rows, load_gpu("v100-sxm2-16gb"), {}).active[0] == 256 / 320
+
+
+@pytest.mark.parametrize(("depth", "parts"), [(40.0, 1.0), (95.0, 1.0), (96.0, 2.0), (144.0, 3.0)])
+def test_a_part_of_k_has_at_least_48(depth: float, parts: float) -> None:
+    """One tile leaves all SMs but one idle; with parts that cost nothing K is split as far as it may be."""
+    rates = VectorRates.of({**C, "split_clk": 0.0, "reduce_efficiency": 1e6})
+    plan = plan_vectors(products("h100-sxm", 1, 32, 32, depth, 4.0), load_gpu("h100-sxm"), rates, HERTZ)
+    assert plan.split[0] == parts
