@@ -1,0 +1,155 @@
+"""Parts of comparisons from a few numbers: limits on groups, waits, idle times, totals and stored steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.compare import frames
+from tests.compare.folders import write_folder
+from tests.compare.sides import NO_CLOCKS, STEP, make_run, side
+from tracetool.compare.accuracy import breaches, compare_signatures
+from tracetool.compare.baseline_store import _require_steps
+from tracetool.compare.changes import DiffRequest, compare_sides
+from tracetool.compare.diff_run import without_waits
+from tracetool.compare.energy_difference.classes import work_classes
+from tracetool.compare.energy_difference.intervals import side_by_side
+from tracetool.compare.idle_groups import idle_groups
+from tracetool.compare.pairing import pair_sides
+from tracetool.compare.thresholds import Threshold
+from tracetool.replay.diagnosis.sides import cut_run
+from tracetool.replay.time_parts import IdleTimes
+from tracetool.tables.run import Run, write_run
+from tracetool.tables.schema import load_schema
+
+
+def test_a_limit_on_one_group_is_not_broken_by_another() -> None:
+    """Of two groups, 40 % and 1 % off, a limit of 5 % is broken where it names the first, or both."""
+    table = pl.DataFrame({
+        "level": ["total", "group", "group"], "name": ["(compared)", "layer[0]", "layer[1]"],
+        "time_error_pct": [20.0, 40.0, 1.0], "compared_pct": [100.0] * 3,
+    })  # fmt: skip
+    (broken,) = breaches(table, [Threshold("time", 0.05, "layer[0]")])
+    assert "of layer[0] is +40.0 % off" in broken
+    assert breaches(table, [Threshold("time", 0.05, "layer[1]")]) == ()
+    assert breaches(table, [Threshold("time", 0.05, "layer*")]) == (broken.replace("[0]:", "*:"),)
+
+
+@pytest.mark.parametrize(
+    ("steps", "times"),
+    [([0, -1], [0.1, 0.2]), ([0.0, 1.0], [0.1, 0.2]), ([0, 1], [1, 2])],
+    ids=["a negative step", "half steps", "times that are counts"],
+)
+def test_a_baseline_whose_steps_have_no_number_or_no_time_is_refused(
+    steps: list[float], times: list[float]
+) -> None:
+    header = {"step_span_s": [0.3, 0.3]}
+
+    def stored(steps: list[float], times: list[float]) -> pl.DataFrame:
+        return pl.DataFrame({"step": [steps], "step_time_s": [times], "time_s": [3.0]})
+
+    _require_steps(stored([0, 1], [0.1, 0.2]), header)
+    with pytest.raises(ValueError, match="steps without a number"):
+        _require_steps(stored(steps, times), header)
+
+
+def test_a_collective_launched_once_waited_all_its_wait() -> None:
+    """The last rank comes 4 us after this one's only launch: 4 us are waiting, 16 us of the 20 transfer."""
+    rows = compare_signatures(
+        frames.signatures(launches=(1, 1, 1)), frames.predictions(), frames.energies(launches=(1, 1, 1))
+    )
+    replays: Any = SimpleNamespace(
+        collective=np.array([False, True, False]),
+        rows=type("Rows", (), {"family": np.array(["gemm", "collective", "copy"]), "__len__": lambda _: 3})(),
+        work=SimpleNamespace(signature=np.array([0, 1, 2]), start_ns=np.array([0, 1_000, 50_000])),
+        met=SimpleNamespace(member=np.array([1]), arrived_ns=np.array([5_000])),
+    )
+    found, notes = without_waits(rows, replays)
+    collective = found.filter(pl.col("signature") == 1).row(0, named=True)
+    assert collective["waiting_ms"] == pytest.approx(0.004)
+    assert collective["compared"]
+    # 18 us predicted against 16
+    assert collective["time_error_pct"] == pytest.approx(12.5)
+    assert [note.split(";")[0] for note in notes] == [
+        "collectives: 0.004 ms waiting for other ranks, 0.016 ms transfer"
+    ]
+    others = found.filter(pl.col("signature") != 1)
+    assert others["waiting_ms"].null_count() == 2
+
+
+def test_idle_energy_is_shared_as_the_time_unless_powers_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second and three, of which one is near an activity: at 80 W near and 20 W later 40 and 120 J."""
+    second = 10**9
+    times = IdleTimes(
+        start_ns=np.array([0, second]), end_ns=np.array([second // 2, 4 * second]),
+        before=np.array([1, 2]), after=np.array([0, 1]),
+    )  # fmt: skip
+    grouped = SimpleNamespace(names=["work", "short", "long"], idle={0: times}, of_idle={0: np.array([1, 2])})
+    monkeypatch.setattr("tracetool.compare.idle_groups.groups_of", lambda *_: grouped)
+    run: Any = None
+    alike, powered = (idle_groups(run, ("gap",), None, watts) for watts in (None, (80.0, 20.0)))
+    for found in (alike, powered):
+        assert found["name"].to_list() == ["short", "long"]
+        assert found["time_s"].to_list() == pytest.approx([0.5 / 3.5, 3.0 / 3.5])
+    assert alike["energy_j"].to_list() == pytest.approx([0.5 / 3.5, 3.0 / 3.5])
+    assert powered["energy_j"].to_list() == pytest.approx([0.25, 0.75])
+
+
+def test_idle_times_of_one_run_alone_keep_their_name() -> None:
+    base = pl.DataFrame({"name": ["host", "tail"], "time_s": [1.0, 2.0], "energy_j": [80.0, 160.0],
+                         "sd": [0.1, 0.2]})  # fmt: skip
+    head = pl.DataFrame(
+        {"name": ["copy", "host"], "time_s": [3.0, 4.0], "energy_j": [60.0, 70.0], "sd": [0.3, 0.4]}
+    )
+    found = side_by_side(base, head, "idle")
+    assert found.rows["name_base"].to_list() == ["copy", "host", "tail"]
+    assert found.rows["time_s_base"].to_list() == [0.0, 1.0, 2.0]
+    assert found.rows["time_s_head"].to_list() == [3.0, 4.0, 0.0]
+    assert found.base.tolist() == [0.0, 80.0, 160.0]
+    assert found.head.tolist() == [60.0, 70.0, 0.0]
+    assert [errors.tolist() for errors in found.sd] == [[0.0, 0.1, 0.2], [0.3, 0.4, 0.0]]
+
+
+def test_a_clock_is_stated_by_a_log_alone(tmp_path: Path) -> None:
+    silent = Run.open(write_folder(tmp_path / "silent.tracetool", steps=2))
+    reading = {"time_ns": silent.kernels["start_ns"][1], "device": 0, "clock_mhz": 1200.0}
+    log = load_schema("telemetry").conform(pl.DataFrame([{**reading, "source": "log.csv", "scope": "gpu"}]))
+    tables = {p.stem: silent.table(p.stem) for p in silent.path.glob("*.parquet")}
+    info = {"sources": [], "warnings": [], "clock": {"domain": "session"}}
+    logged = Run.open(write_run(tmp_path / "logged.tracetool", {**tables, "telemetry": log}, info))
+    of_silent, of_logged = (work_classes(cut_run(run), 1.0) for run in (silent, logged))
+    assert not of_silent.clock_stated
+    assert (of_logged.clock_stated, of_logged.clock_mhz) == (True, 1200.0)
+
+
+def _table(head: Any, **how: Any) -> pl.DataFrame:
+    left, right = side(make_run()), side(head)
+    request = DiffRequest("predicted", ())
+    return compare_sides(
+        left, right, request, parts=pair_sides(left, right), clock_ratios=NO_CLOCKS, setting="", **how
+    ).table
+
+
+def test_a_step_takes_its_kernels_and_its_share_of_the_gaps() -> None:
+    """235 us of kernels, and a tenth of 1 ms between them; of head a tenth of 2 ms."""
+    total = _table(make_run(gap_s=2e-3)).filter(pl.col("level") == "total").row(0, named=True)
+    assert (total["time_base_ms"], total["time_head_ms"]) == pytest.approx((0.335, 0.435))
+    assert total["time_change_pct"] == pytest.approx(100.0 * (0.435 / 0.335 - 1.0))
+    joules = 180e-6 * 400.0 + 20e-6 * (250.0 + 200.0) + 15e-6 * 220.0
+    assert total["energy_base_j"] == pytest.approx(joules + 0.006)
+    assert total["power_base_w"] == pytest.approx((joules + 0.006) / 0.335e-3)
+
+
+def test_work_that_only_head_has_is_stated_without_a_change() -> None:
+    """A sort of 50 us at 300 W that base is without: 15 mJ a step, which are no percentage of nothing."""
+    added = ("sort_new", "sort", "aten::sort", "[[64]]", 50.0, 300.0)
+    table = _table(make_run([*STEP, added])).filter(pl.col("name").is_in(["sort", "sort_new"]))
+    assert set(table["level"]) == {"family", "kernel"}
+    for row in table.to_dicts():
+        assert (row["energy_base_j"], row["energy_head_j"]) == pytest.approx((0.0, 0.015))
+        assert (row["energy_change_pct"], row["verdict"]) == (None, None)
