@@ -31,6 +31,7 @@ from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.kernels.classify import classify_names
+from tracetool.measure.power_log import telemetry_devices
 from tracetool.measure.sensors import read_sensor_file
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.activity_table import read_windows
@@ -254,6 +255,63 @@ def test_readings_that_nobody_measures_are_refused(
     edited = _with_table(whole, tmp_path, "telemetry", one)
     assert command(["profile", str(edited)]) == 2
     assert f"holds a {column} of" in capsys.readouterr().err
+
+
+def _without(whole: Path, tmp_path: Path, table: str, column: str) -> Path:
+    """Return a copy of a run without a column of a table, listed as if it was written so."""
+    edited = _with_table(whole, tmp_path, table, pl.lit(0).alias("x y"))
+    file = edited / f"{table}.parquet"
+    pl.read_parquet(file).drop(column).write_parquet(file)
+    info = json.loads((edited / RUN_FILE).read_text())
+    tag, rows = (info["tables"][table][key] for key in ("schema", "rows"))
+    info["tables"][table] = listed_table(file, tag, rows)
+    (edited / RUN_FILE).write_text(json.dumps(info))
+    return edited
+
+
+def test_a_column_that_a_table_lacks_is_as_long_as_the_table(whole: Path, tmp_path: Path) -> None:
+    """Asked for alone, an absent column had no rows, or one."""
+    edited = _without(whole, tmp_path, "kernels", "range")
+    run = Run.open(edited)
+    assert run.table("kernels", ["range"])["range"].to_list() == [None] * run.kernels.height
+    assert run.kernels.height > 1
+    assert command(["predict", str(edited), "--by", "range"]) == 0
+
+
+def test_readings_of_no_device_are_those_of_one(
+    whole: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    edited = _without(whole, tmp_path, "telemetry", "device")
+    assert telemetry_devices(Run.open(edited).telemetry) == [None]
+    assert command(["baseline", "add", str(tmp_path / "store"), str(edited)]) in {0, 2}
+    assert [str(one.message) for one in recwarn] == []
+
+
+def test_readings_of_a_device_and_of_none_are_told_apart(whole: Path, tmp_path: Path) -> None:
+    first = pl.int_range(pl.len()) == 0
+    one = pl.when(first).then(None).otherwise("device").alias("device")
+    edited = _with_table(whole, tmp_path, "telemetry", one)
+    assert telemetry_devices(Run.open(edited).telemetry) == [0, None]
+    assert command(["attribute", str(edited), "-o", str(tmp_path / "out.csv")]) in {0, 2}
+
+
+def test_half_a_surrogate_in_a_runs_document_is_replaced(whole: Path, tmp_path: Path) -> None:
+    """A path of bytes that are no text is kept so; no page can hold it."""
+    edited = shutil.copytree(whole, tmp_path / "run")
+    info = json.loads((edited / RUN_FILE).read_text())
+    info["sources"][0]["path"] = "k\udfff \N{GREEK SMALL LETTER MU} \U0001f600"
+    (edited / RUN_FILE).write_text(json.dumps(info))
+    kept = Run.open(edited).info["sources"][0]["path"]
+    assert kept == "k\ufffd \N{GREEK SMALL LETTER MU} \U0001f600"
+    assert command(["report", str(edited), "-o", str(tmp_path / "out.html")]) == 0
+
+
+def test_a_duration_without_end_is_refused(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited = _with_table(whole, tmp_path, "signatures", pl.lit(float("inf")).alias("duration_median_ns"))
+    assert command(["predict", str(edited)]) == 2
+    assert "holds a duration_median_ns without end" in capsys.readouterr().err
 
 
 def _with_table(whole: Path, tmp_path: Path, table: str, column: pl.Expr) -> Path:

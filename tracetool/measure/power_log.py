@@ -33,11 +33,11 @@ class PowerLog:
 
 
 def telemetry_devices(telemetry: pl.DataFrame) -> list[int]:
-    """Return the devices that have power readings or a counter, in order."""
+    """Return the devices that have power readings or a counter, in order, one that is not stated last."""
     with_power = gpu_readings(telemetry).filter(
         pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()
     )
-    return sorted(with_power["device"].unique().to_list())
+    return with_power["device"].unique().sort(nulls_last=True).to_list()
 
 
 def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[PowerLog]:

@@ -92,7 +92,7 @@ def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: 
     Without them a clock is taken to be lowered where it is below the highest one of the log while the power
     is at the limit.
     """
-    rows = telemetry.filter(pl.col("device") == device)
+    rows = telemetry.filter(pl.col("device").eq_missing(pl.lit(device)))
     with_reasons = _first_of_each_moment(rows.filter(pl.col("throttle_reasons").is_not_null()))
     if with_reasons.height > 1:
         bits = _bits(with_reasons["throttle_reasons"])
@@ -129,7 +129,9 @@ def moved_by_clock(telemetry: pl.DataFrame, device: int, origin_ns: int, timelin
     timeline : Timeline
         Activity on the log's clock: clocks of moments before which it filled the time count.
     """
-    rows = _first_of_each_moment(telemetry.filter((pl.col("device") == device) & (pl.col("clock_mhz") > 0)))
+    rows = _first_of_each_moment(
+        telemetry.filter(pl.col("device").eq_missing(pl.lit(device)) & (pl.col("clock_mhz") > 0))
+    )
     if not rows.height:
         return 0.0
     time = _seconds(rows, origin_ns)

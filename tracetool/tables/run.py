@@ -52,6 +52,17 @@ _PARTS: Mapping[str, tuple[type, type | None]] = {
 }  # fmt: skip
 
 
+def _as_text(value: Any) -> Any:
+    """Return a JSON value whose strings a file can hold: halves of surrogates, as of paths, are replaced."""
+    if isinstance(value, dict):
+        return {_as_text(k): _as_text(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_as_text(v) for v in value]
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return value
+
+
 def _odd_part(info: Mapping[str, Any]) -> str:
     """Return which part of a ``run.json`` is not what it should be, nothing where all are."""
     for name, (kind, of) in _PARTS.items():
@@ -108,7 +119,7 @@ class Run:
                 raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
             stored = pl.read_parquet_schema(file)
             names = {c.name for c in schema.columns} | set(schema.renamed(stored))
-            readable = [name for name in stored if name in names]
+            readable = [name for name in stored if name in names] or list(stored)[:1]
             check_parquet(file, readable)
             frame = schema.conform(pl.read_parquet(file, columns=readable, glob=False))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
@@ -158,7 +169,7 @@ def _read_info(folder: Path) -> dict[str, Any]:
             folder, f"not a run (no {RUN_FILE})", "make one with: tracetool ingest TRACE -o RUN"
         )
     try:
-        info = json.loads(file.read_text("utf-8"))
+        info = _as_text(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput.in_file(file, f"cannot be read: {error}", "ingest the trace again") from error
     if not isinstance(info, dict) or not str(info.get("schema", "")).startswith("run/"):

@@ -104,7 +104,8 @@ class TableSchema:
                 raise ValueError(f"table {self.name}: column {c.name} is absent")
             if not c.nullable and c.name in frame.columns and frame[c.name].null_count():
                 raise ValueError(f"table {self.name}: column {c.name} holds nulls")
-        return frame.lazy().select(expressions)
+        # columns that are all absent are as long as the table
+        return frame.lazy().with_columns(expressions).select(c.name for c in self.columns)
 
     def _require_plain(self, column: Column, stored: pl.DataType | None) -> None:
         """Raise ValueError where a column holds structures: a cast changes what is in them, not them."""

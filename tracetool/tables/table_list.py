@@ -81,6 +81,9 @@ def impossible_figure(name: str, frame: pl.DataFrame) -> str:
     longest = frame["duration_ns"].max() if "duration_ns" in frame.columns else None
     if isinstance(longest, int) and longest > _LONGEST_NS:
         return f"holds a duration of {longest} ns"
+    for column, dtype in frame.schema.items() if name == "signatures" else ():
+        if dtype == pl.Float64 and column.startswith("duration") and frame[column].is_infinite().any():
+            return f"holds a {column} without end"
     for column, dtype in frame.schema.items() if name == "telemetry" else ():
         largest = frame[column].abs().max() if dtype == pl.Float64 else None
         if isinstance(largest, float) and largest > LARGEST_FIGURE:
