@@ -143,7 +143,7 @@ OTHER_VERSIONS = {
 WITHOUT_WRITE = {"h200-sxm_vllm"}
 #: Tables whose loops lay out a cache of keys alone, ``CacheType.SELFKONLY``, where values lie in the memory
 #: of keys (ai-dynamo/aiconfigurator, ``collector/trtllm/collect_attn.py`` before its commit dec5f4cd2).
-SHARED_VALUES = {"b200-sxm_trtllm_generation_attention"}
+SHARED_VALUES = {"b200-sxm_trtllm_generation_attention", "a100-sxm_trtllm-1.0.0_decode"}
 #: Tables of one function, which their loops call beside what the library would choose: vLLM's Triton kernels
 #: of 16 bits, FP8 and FP8 with block scales (ai-dynamo/aiconfigurator, ``collector/vllm/collect_moe.py``
 #: before its commit d5bad971, ``fused_experts``), as its tables call it.

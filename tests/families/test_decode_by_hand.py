@@ -10,6 +10,7 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 
 GPU = load_gpu("h100-sxm")
@@ -28,7 +29,8 @@ C = {
     "fill_us": 3.7, "scan_sequences": 0.0, "scan_clk": 870.0,
     "overlap_norm": 2.6, "vector_launch_us": 5.3, "vector_block_clk": 3050.0, "vector_row_clk": 11.0,
     "vector_step_clk": 151.0, "vector_step_dim_clk": 310.0, "vector_sm_bytes_clk": 41.0,
-    "vector_kv8_step": 0.9, "vector_least_keys": 256.0, "vector_combine_clk": 4100.0,
+    "vector_kv8_step": 0.9, "vector_least_keys": 256.0, "vector_combine_clk": 4100.0, "kv8_convert": 2.3,
+    "vector_kv8_convert": 4.7,
 }  # fmt: skip
 ROW = {"batch": 16.0, "q_len": 1.0, "kv_len": 5000.0, "heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0}
 ROWS: list[dict[str, Any]] = [
@@ -55,7 +57,7 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     head_dim, value_dim = float(row["head_dim"]), float(row.get("head_dim_v", 0.0) or row["head_dim"])
     group, dims, dim = heads / kv_heads, head_dim + value_dim, (head_dim + value_dim) / 2 / 128
     kv8, window = row["kv_dtype"] == "fp8", float(row["window"])
-    b, windowed = 1.0 if kv8 else 2.0, window < keys
+    b, windowed, own8 = 1.0 if kv8 else 2.0, window < keys, kv8 and dim * 128 >= c["kv8_least_dim"]
     without = c["vector_heads"] > 0 and (group <= 1 or group >= c["vector_heads"])
     if c["vector_heads"] > 0 and c["dispatch"] > 0 and not kv8:
         few = batch * kv_heads * max(min(keys, window) // 128, 1) < SMS / 4
@@ -83,6 +85,9 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     waves = math.ceil(blocks / slots)
     step = (of("step_clk") + of("step_dim_clk") * dim) * (of("kv8_step") if kv8 else 1.0)
     step *= c["window_step"] if windowed else 1.0
+    # keys of 8 bits without a kernel of their own are converted one by one
+    convert = of("kv8_convert") if kv8 and (without or not own8) else 0.0
+    step = (step**3 + (convert * tile * dims / GPU.conversions_per_clock_sm) ** 3) ** (1 / 3)
     # a block starts, and takes its query rows, eight at a time on tensor cores
     rows = 1.0 if without else math.ceil(min(queries, 64) / 8) * 8
     cheap = kv8 and not without
@@ -106,7 +111,6 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     memory = cache * (1 - c["l2_hit"] * fits) * (1 - c["repeat_hit"])
     filling = (1 - fits) * c["fill_us"] * 1e-6
     passing = 2 * batch * heads * q_len * dims
-    own8 = kv8 and dim * 128 >= c["kv8_least_dim"]
     launch = of("launch_us") if without else c["launch_kv8_us"] if own8 else c["launch_us"]
     launch *= 1.0 if group > 1 else c["single_launch"]
     launch += c["pack_us"] if group > 1 and batch > 1 and kv_heads > 1 else 0.0
@@ -145,9 +149,9 @@ def test_a_row_takes_what_the_page_says(changes: dict[str, Any], habit: dict[str
         assert part[0] == pytest.approx(value, rel=1e-9), name
 
 
-def _parts(c: dict[str, float], **changes: Any) -> float:
+def _parts(c: dict[str, float], gpu: Gpu = GPU, **changes: Any) -> float:
     """Return the parts the keys are split into: each adds one clock where a part costs one."""
-    one, two = (DECODE.pieces(_rows(**changes), GPU, {**C, **c, "combine_part_clk": v}) for v in (0.0, 1.0))
+    one, two = (DECODE.pieces(_rows(**changes), gpu, {**C, **c, "combine_part_clk": v}) for v in (0.0, 1.0))
     return float(two.serial_cycles[0] - one.serial_cycles[0]) or 1.0
 
 
@@ -181,3 +185,48 @@ def test_triton_fills_the_gpu_once_times_the_logarithm_of_the_keys() -> None:
     habit = {"split_fill": 3.0, "most_parts": 128.0, "key_tile": 1.0, "least_keys": 1.0}
     assert _parts(habit, batch=1.0, kv_len=256.0) == pytest.approx(33)
     assert _parts(habit, batch=4.0, kv_len=256.0 * 16) == pytest.approx(math.ceil(132 * 6 / 32))
+
+
+XQA_HABIT = {"split_fill": 4.0, "most_parts": 1024.0, "vector_heads": 33.0, "split_seen": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("batch", "keys", "parts"),
+    [
+        (1.0, 128 * 4, 4),  # as many as 128 keys each
+        (1.0, 128 * 200, 40),  # the root of 8 times as many
+        (64.0, 128 * 200, 2),  # eight waves of 132 blocks over 512 lanes
+        (900.0, 128 * 800, 1),
+    ],
+)
+def test_xqa_takes_parts_by_the_root_of_the_keys_up_to_eight_waves(
+    batch: float, keys: int, parts: int
+) -> None:
+    assert _parts(XQA_HABIT, batch=batch, kv_len=keys) == pytest.approx(parts)
+    # 6000 parts of all sequences at most: 5 of 1200 sequences of one key head
+    assert _parts(XQA_HABIT, batch=1200.0, kv_len=128.0 * 8, kv_heads=1.0, heads=8.0) == pytest.approx(1)
+
+
+def test_xqa_splits_keys_of_8_bits_on_hopper_alone() -> None:
+    long = {"kv_dtype": "fp8", "batch": 1.0, "kv_len": 128.0 * 200}
+    assert _parts(XQA_HABIT, **long) == pytest.approx(40)
+    ada = load_gpu("l40s")
+    assert _parts(XQA_HABIT, ada, **long) == 1
+    assert _parts(XQA_HABIT, ada, **{**long, "kv_dtype": "bf16"}) == pytest.approx(40)
+    assert _parts(XQA_HABIT, ada, **long, kv_heads=32.0) > 1  # without tensor cores
+
+
+def test_keys_of_8_bits_are_converted_where_no_kernel_takes_them() -> None:
+    """On Ada 16 conversions a clock: a step of 64 keys of 256 values takes 2.3 x 64 x 256 / 16 clocks."""
+    habit = {**XQA_HABIT, "block_clk": 1.0, "block_dim_clk": 1.0, "row_clk": 1.0, "sm_bytes_clk": 250.0}
+    ada, keys = load_gpu("l40s"), 64.0 * 1000
+    row = {"kv_dtype": "fp8", "batch": 1.0, "kv_len": keys}
+    core = float(DECODE.pieces(_rows(**row), ada, {**C, **habit}).core_cycles[0])
+    converted = 2.3 * keys * 256 / ada.conversions_per_clock_sm
+    assert ada.conversions_per_clock_sm == 16
+    step = ((C["step_clk"] + C["step_dim_clk"]) ** 3 + (2.3 * 64 * 256 / 16) ** 3) ** (1 / 3)
+    assert core == pytest.approx(1000 * step, rel=1e-3)
+    assert 1.0 < core / converted < 1.1
+    # what Hopper's own kernel does in a step is a factor's: it has no conversion
+    hopper = float(DECODE.pieces(_rows(**row), GPU, {**C, **habit, "kv8_convert": 100.0}).core_cycles[0])
+    assert hopper < core

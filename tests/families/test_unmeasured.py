@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tracetool.families.implementations import implementations
 from tracetool.families.pricing import laws
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates
 from tracetool.model.implementations import coefficients_on, members
 from tracetool.model.paced import memory_bytes_per_clock_sm, paced, unhidden
@@ -115,7 +117,10 @@ def test_steps_of_a_kernel_keep_pace_with_a_faster_memory() -> None:
     assert faster["step_clk"] == pytest.approx(600.0 * ratio)
     assert faster["sm_bytes_clk"] == pytest.approx(40.0 / ratio)
     assert faster["block_clk"] == 3000.0
-    assert paced(law, values, ada, [a100], [a100]) == values
+    # on Ada steps stay, and its GDDR brings a smaller share of its peak
+    slower = paced(law, values, ada, [a100], [a100])
+    share = law.priors["dram_efficiency"].value * prior_number("implementations.gddr_share")
+    assert slower == {**values, "dram_efficiency": pytest.approx(share)}
 
 
 def test_products_that_a_host_issues_one_by_one_wait_for_it() -> None:
@@ -357,3 +362,22 @@ def test_kernels_made_for_few_architectures_are_told_by_source_where_nobody_meas
         assert measured.name == "vllm-flashinfer-trtllm"
         # Hopper runs none of them, whatever the name says
         assert all(one.basis != "prior" for one in members(law, H100, "vllm 0.24.0", name, others))
+
+
+def test_source_tells_a_measured_librarys_choices_where_it_was_not_measured() -> None:
+    """TensorRT-LLM's decode takes XQA's parts before Blackwell, generated kernels there."""
+    law = laws()["decode"]
+    [one] = (one for one in implementations("decode") if one.name == "trtllm-torch-flow")
+    fitted = one.laws["decode"]
+
+    def split(left_out: str, gpu: str) -> dict[str, float]:
+        kept = {name: n for name, n in fitted.gpus.items() if load_gpu(name).architecture != left_out}
+        others = {name: v for name, v in fitted.by_architecture.items() if name != left_out}
+        without = replace(one, laws={"decode": replace(fitted, gpus=kept, by_architecture=others)})
+        [member] = members(law, load_gpu(gpu), "trtllm 1.3.0rc20", "torch_flow", (without,))
+        assert member.basis.startswith("transferred")
+        return {name: member.coefficients[name] for name in ("split_fill", "kv8_least_dim", "dispatch")}
+
+    assert split("ada", "l40s") == {"split_fill": 4.0, "kv8_least_dim": 128.0, "dispatch": 1.0}
+    assert split("blackwell", "b200-sxm") == {"split_fill": 0.0, "kv8_least_dim": 0.0, "dispatch": 0.0}
+    assert split("", "rtx-5090")["split_fill"] == 4.0

@@ -78,6 +78,7 @@ class Gpu:
     schedulers_per_sm: int  # warps that can issue in a clock; SIMD units of a compute unit
     lanes_per_clock_sm: float  # lanes that issue in a clock
     sfu_per_clock_sm: float
+    conversions_per_clock_sm: float  # between floating-point formats
     flops_per_clock_sm: Mapping[str, float]
     matrix_fp32: float  # FP32 products on matrix cores, FLOP per clock and SM; 0 where libraries use none
     link_bytes_per_s: float  # one direction, all links

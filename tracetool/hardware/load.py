@@ -147,6 +147,7 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         schedulers_per_sm=whole("schedulers_per_sm"),
         lanes_per_clock_sm=value("lanes_per_clock_sm"),
         sfu_per_clock_sm=value("sfu_per_clock_sm"),
+        conversions_per_clock_sm=value("conversions_per_clock_sm"),
         flops_per_clock_sm={p: numbers[p].value for p in PIPES if p in numbers},
         matrix_fp32=numbers["matrix_fp32"].value if "matrix_fp32" in numbers else 0.0,
         link_bytes_per_s=value("link_bytes_per_s"),

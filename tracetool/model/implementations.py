@@ -34,6 +34,7 @@ from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.unmeasured_libraries import (
     habits_of,
+    host_of,
     in_library,
     of_project,
     of_unknown,
@@ -257,6 +258,12 @@ def coefficients_on(law: Law, fitted: FittedLaw, architecture: str, stack: str =
     return values
 
 
+def _told_habits(law: Law, one: Implementation, architecture: str) -> dict[str, float]:
+    """Return the sizes and habits that source tells of an implementation on an architecture."""
+    host = host_of(law, one.stack, max(one.names, default=""), architecture)
+    return {name: more for name, (factor, more) in host.items() if law.priors[name].choices and not factor}
+
+
 def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
     fitted = one.laws[law.name]
     wider = (
@@ -275,6 +282,7 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     if alike:
         values = unhidden(law, values, gpu, measured)
     else:
+        values |= _told_habits(law, one, gpu.architecture)
         values = paced(law, values, gpu, measured, nearest)
         values = beside_parent(law, values, one, gpu.architecture, coefficients_on)
     if bands is not None:

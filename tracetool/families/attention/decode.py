@@ -20,10 +20,12 @@ from tracetool.families.attention.problem import (
     least_cycles,
     scores_work,
 )
+from tracetool.families.attention.tile_sizes import capability
 from tracetool.families.attention.tiling import (
     efficient_split,
     even_split,
     growing_split,
+    rooted_split,
     split_keys,
 )
 from tracetool.families.coefficients import read_coefficients
@@ -40,6 +42,13 @@ VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
 #: The choice of ``split_fill`` that is FlashAttention 3's [1], and key tiles up to which that does not split
 #: [tiles]. By definition of Dao-AILab/flash-attention, ``hopper/heuristics.h``; tiles by ``tile_size.h``.
 EVEN, FEW_TILES = 2, 4.0
+#: The choice of ``split_fill`` that is TensorRT-LLM's XQA [1], and the compute capabilities whose kernels
+#: split keys in 8 bits [1], the first of which has such a kernel of its own. By definition of
+#: NVIDIA/TensorRT-LLM, ``attentionOp.cpp`` and ``decoderXQAImplPrecompiled.cpp``.
+XQA, XQA_SPLIT_8 = 4, (9, 12)
+#: How sharply a step's other work hides the conversion of its keys: exponent of the norm in which they meet.
+#: [1] A prior.
+CONVERT_NORM = 3.0
 #: Share of L2 a cache may fill before loops over it read memory, and how sharply that sets in; the same of an
 #: L2 that all SMs share, and what such a loop finds there. Where L2 has partitions, the next loop's block may
 #: run on the far side: how often is the library's (``l2_hit``). [1] A fit of 26 tables of five GPUs.
@@ -74,6 +83,13 @@ def _without_units(
     return np.asarray((group <= 1.0) | (group >= c["vector_heads"]) | (~kv8 & few & (c["dispatch"] > 0)))
 
 
+def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
+    """Return the rows of 8 bits with a kernel of their own: others take the one for 16 bits. Shape (n,)."""
+    if c["split_fill"] == XQA and capability(gpu) != XQA_SPLIT_8[0]:
+        return np.zeros(len(kv8), dtype=np.bool_)
+    return np.asarray(kv8 & (dim * 128.0 >= c["kv8_least_dim"]))
+
+
 def _launches(s: Scores, vector: Bools, own8: Bools, c: Coefficients) -> Floats:
     """Return the time of all launches of an operator. Shape (n,). [us]"""
     shared = s.heads > s.kv_heads
@@ -98,12 +114,17 @@ def _split(
     keys: Floats,
     tile: Floats,
     least: Floats,
+    vector: Bools,
     c: Coefficients,
 ) -> Floats:
     """Return into how many parts a library splits the keys of each lane. Shape (n,).
 
-    ``of_one`` are the lanes of one sequence, ``tile`` the keys of a step, ``least`` those of a part.
+    ``of_one`` are the lanes of one sequence, ``tile`` the keys of a step, ``least`` those of a part, and
+    ``vector`` the rows without tensor cores.
     """
+    if c["split_fill"] == XQA:
+        rooted = rooted_split(lanes, slots / c["resident"], keys, lanes / of_one)
+        return np.where(vector, split_keys(lanes, slots * c["split_waves"], keys, least), rooted)
     if c["split_fill"] > EVEN:
         return growing_split(lanes, slots / c["resident"], keys)
     if c["split_fill"] == EVEN:
@@ -118,10 +139,9 @@ def _split(
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = attention_scores(rows, gpu)
     sms = float(gpu.sm_count)
-    group = s.heads / s.kv_heads
-    dim = (s.head_dim + s.value_dim) / 256.0
-    kv8 = s.kv_size <= 1.0
-    own8 = kv8 & (dim * 128.0 >= c["kv8_least_dim"])
+    group, dim, kv8 = s.heads / s.kv_heads, (s.head_dim + s.value_dim) / 256.0, s.kv_size <= 1.0
+    own8 = _own_kernel(kv8, dim, gpu, c)
+    factors8 = own8 if c["split_fill"] == XQA else kv8
     seen = np.minimum(s.kv_len, s.window)
     windowed = seen < s.kv_len
     vector = _without_units(group, kv8, s.batch * s.kv_heads, seen, gpu, c)
@@ -142,8 +162,10 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     slots = sms * np.where(vector, 1.0, c["resident"])
     inside = kv8 if c["split_seen"] > 1 else np.full(len(rows), c["split_seen"] > 0)
     split_over = np.where(inside, seen, s.kv_len)
-    parts = _split(lanes, lanes / s.batch, slots, split_over, key_tile, least, c)
+    parts = _split(lanes, lanes / s.batch, slots, split_over, key_tile, least, vector, c)
     parts = np.minimum(np.minimum(parts, all_tiles), c["most_parts"])
+    if c["split_fill"] == XQA and not XQA_SPLIT_8[0] <= capability(gpu) < XQA_SPLIT_8[1]:
+        parts = np.where(kv8 & ~vector, 1.0, parts)
     if c["split_single"] <= 0:
         parts = np.where((group <= 1.0) | (apart & ~vector), 1.0, parts)
     steps = np.maximum(1.0, np.ceil(tiles / parts))
@@ -153,17 +175,23 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     step = pick("step_clk", "vector_step_clk") + pick("step_dim_clk", "vector_step_dim_clk") * dim
     step = (
         step
-        * np.where(kv8, pick("kv8_step", "vector_kv8_step"), 1.0)
+        * np.where(factors8 & ~vector, c["kv8_step"], np.where(kv8 & vector, c["vector_kv8_step"], 1.0))
         * np.where(windowed, c["window_step"], 1.0)
     )
+    # what has no instruction for 8 bits converts each key and value
+    converted = np.where(kv8 & (vector | ~own8), pick("kv8_convert", "vector_kv8_convert"), 0.0)
+    converted = converted * key_tile * (s.head_dim + s.value_dim)
+    step = combined(step, converted / gpu.conversions_per_clock_sm, CONVERT_NORM)
     block = pick("block_clk", "vector_block_clk") + c["block_dim_clk"] * dim
-    row = pick("row_clk", "vector_row_clk") * np.where(kv8 & ~vector, c["kv8_row"], 1.0)
-    block = block * np.where(kv8 & ~vector, c["kv8_block"], 1.0)
+    row = pick("row_clk", "vector_row_clk") * np.where(factors8 & ~vector, c["kv8_row"], 1.0)
+    block = block * np.where(factors8 & ~vector, c["kv8_block"], 1.0)
     # tensor cores take query rows eight at a time
     held = np.where(vector, 1.0, np.ceil(np.minimum(query_rows, ROWS) / UNIT_ROWS) * UNIT_ROWS)
     block = block + row * held * dim
     drawn = lanes * tiles * key_tile * (s.head_dim + s.value_dim) * s.kv_size
-    drawing = drawn * np.where(kv8, c["kv8_bytes"], 1.0) / (pick("sm_bytes_clk", "vector_sm_bytes_clk") * sms)
+    drawing = (
+        drawn * np.where(factors8, c["kv8_bytes"], 1.0) / (pick("sm_bytes_clk", "vector_sm_bytes_clk") * sms)
+    )
     loop = combined(waves * steps * step, drawing, 6.0)
     starts = (
         waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, blocks / slots)
@@ -206,8 +234,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 #: groups to a kernel without tensor cores. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM: see
 #: docs/families/decode.md.
 _XQA = {
-    "split_waves": 8.0, "key_tile": 64.0, "vector_heads": 33.0, "dispatch": 1.0, "split_seen": 2.0,
-    "kv8_least_dim": 128.0,
+    "split_fill": 4.0, "split_waves": 8.0, "key_tile": 64.0, "vector_heads": 33.0, "dispatch": 1.0,
+    "split_seen": 2.0, "kv8_least_dim": 128.0, "most_parts": 1024.0, "split_single": 1.0,
+    "pack_windowed": 1.0,
 }  # fmt: skip
 #: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
 #: of 128; TensorRT-LLM runs XQA; vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all
@@ -232,6 +261,19 @@ _FLASH2: dict[str, tuple[float, float]] = {
     "split_seen": (0.0, 1.0), "pack_windowed": (0.0, 0.0), "pack_us": (0.0, 2.0 * NEXT_US),
     "scan_sequences": (0.0, 0.0),
 }  # fmt: skip
+#: Blackwell's generated kernels, which split keys once over the GPU and skip those before a window.
+#: [units of decode.toml] By definition of flashinfer-ai/flashinfer, ``trtllm/fmha/fmhaKernels.h``.
+_GENERATED = {
+    **_XQA, "split_fill": 0.0, "split_waves": 1.0, "split_seen": 1.0, "kv8_least_dim": 0.0, "dispatch": 0.0,
+}  # fmt: skip
+
+
+def _told(habits: Coefficients) -> dict[str, tuple[float, float]]:
+    """Return what source tells of choices: a fit still tries sizes of tiles, and waves where XQA has none."""
+    free = {"key_tile", "split_waves"} if habits["split_fill"] == XQA else {"key_tile"}
+    return {name: (0.0, value) for name, value in habits.items() if name not in free}
+
+
 #: SGLang converts new keys and values, looks for the query's largest number and quantizes it, before it
 #: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
 #: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
@@ -244,6 +286,12 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "sglang": LONGER,
     "sglang/trtllm": {"launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
     "trtllm": SHORT,
+    "trtllm/torch_flow/ada": _told(_XQA),
+    "trtllm/torch_flow/ampere-ga100": _told(_XQA),
+    "trtllm/torch_flow/ampere-ga10x": _told(_XQA),
+    "trtllm/torch_flow/blackwell": _told(_GENERATED),
+    "trtllm/torch_flow/blackwell-gb20x": _told(_XQA),
+    "trtllm/torch_flow/hopper": _told(_XQA),
 }
 
 DECODE = Law(

@@ -65,17 +65,17 @@ def _sglang_triton(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
     """Return the sizes of Triton's kernel in SGLang, which keeps them small where shared memory is."""
     if gpu.vendor == "amd":
         sizes = np.array(_TRITON_AMD)
-    elif (capability := _capability(gpu)) < _TILED:
+    elif (first := capability(gpu)) < _TILED:
         sizes = np.array(_TRITON_OLD)
     elif gpu.shared_bytes_per_sm <= _SMALL_BYTES:
         sizes = np.array(_TRITON_SMALL)
     else:
-        sizes = np.array(_TRITON_TILES[min(capability, max(_TRITON_TILES))])
+        sizes = np.array(_TRITON_TILES[min(first, max(_TRITON_TILES))])
     kind = np.where(s.head_dim <= 128, 0, np.where(s.head_dim <= 256, 1, 2))
     return sizes[kind, 0], sizes[kind, 1]
 
 
-def _capability(gpu: Gpu) -> int:
+def capability(gpu: Gpu) -> int:
     """Return the first figure of the compute capability: 9 of sm_90, 10 of sm_103."""
     return int(load_architecture(gpu.architecture).targets[0].rpartition("_")[2]) // 10
 

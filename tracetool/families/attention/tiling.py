@@ -17,6 +17,9 @@ SHARE_MARGIN = 1.1
 #: Keys from which a split grows with the logarithm of the keys. [tokens] By definition of sgl-project/sglang,
 #: ``layers/attention/triton_backend.py``.
 LOG_KEYS = 64.0
+#: Least keys of a part [tokens], waves of blocks up to which keys are split [1], and most parts of all
+#: sequences together [parts]. By definition of NVIDIA/TensorRT-LLM, ``decoderXQAImplCommon.h``.
+XQA_KEYS, XQA_WAVES, XQA_PARTS = 128.0, 8.0, 6000.0
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,25 @@ def growing_split(blocks: Floats, slots: Floats, keys: Floats) -> Floats:
     [2.0, 12.0]
     """
     return np.asarray(np.ceil(slots * np.maximum(np.log2(keys / LOG_KEYS), 1.0) / blocks))
+
+
+def rooted_split(blocks: Floats, slots: Floats, keys: Floats, batch: Floats) -> Floats:
+    r"""Return parts that grow with the root of the keys, up to eight waves of blocks. Shape (n,).
+
+    .. math:: s = \min\left(n, \sqrt{8 n}, \frac{8 S}{B}, \frac{6000}{b}\right), \quad n = L / 128
+
+    of B blocks of b sequences, S slots and L keys (TensorRT-LLM's XQA, ``computeMultiBlockCount``).
+
+    Examples
+    --------
+    >>> two, slots = np.array([2.0, 512.0]), np.full(2, 132.0)
+    >>> rooted_split(two, slots, np.array([16384.0, 16384.0]), np.array([1.0, 64.0])).tolist()
+    [32.0, 2.0]
+    """
+    parts = np.maximum(np.floor(keys / XQA_KEYS), 1.0)
+    parts = np.minimum(parts, np.round(np.sqrt(8.0 * parts)))
+    fewer = np.floor(np.minimum(parts, XQA_WAVES * slots / blocks))
+    return np.asarray(np.maximum(np.minimum(fewer, np.floor(XQA_PARTS / batch)), 1.0))
 
 
 def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
