@@ -71,6 +71,36 @@ def test_launches_far_apart_are_no_rate() -> None:
     assert slow.issue == pytest.approx(2.0 * host.issue, rel=0.03)
 
 
+def test_kernels_of_a_graph_and_those_nobody_launched_are_no_launches() -> None:
+    """A graph's kernels have its one launch, 1 us apart here; they would tell of a faster host."""
+    run = cast("Stub", _stub())
+    kernels = run.tables["kernels"]
+    first = kernels.filter(device=0).head(80)
+    replayed = first.with_columns(
+        launch_ns=10**9 + US * pl.int_range(pl.len()), graph_node=pl.int_range(pl.len(), dtype=pl.Int64)
+    )
+    unknown = first.with_columns(launch_ns=pl.lit(None, dtype=pl.Int64))
+    told = recorded_host(cast("Run", run)).issue
+    run.tables["kernels"] = pl.concat([kernels, replayed, unknown])
+    assert told is not None
+    assert recorded_host(cast("Run", run)).issue == pytest.approx(told, rel=1e-12)
+
+
+def test_steps_of_unlike_sizes_are_counted_from_the_first_on() -> None:
+    """Steps of 30, 20 and 10 kernels: half of them hold 20 or more."""
+    rows, ranges, now = [], [], 0
+    for step, count in enumerate((30, 20, 10)):
+        ranges.append((f"ProfilerStep#{step}", now, count * 30 * US, 1))
+        rows += [(now + 30 * US * n, 30 * US, 0, now + 30 * US * n, 0, None) for n in range(count)]
+        now += count * 30 * US
+    names = ("start_ns", "duration_ns", "device", "launch_ns", "signature", "graph_node")
+    kernels = pl.DataFrame(rows, dict.fromkeys(names, pl.Int64), orient="row")
+    steps = pl.DataFrame(ranges, ["name", "start_ns", "duration_ns", "process"], orient="row")
+    host = recorded_host(cast("Run", Stub(kernels, steps)))
+    assert (host.steps, host.activities) == (2, 20.0)
+    assert host.idle_s == 0.0
+
+
 def test_what_tells_nothing_is_refused() -> None:
     run = cast("Stub", _stub(kernels=3, named=False))
     run.tables["kernels"] = run.tables["kernels"].with_columns(signature=pl.int_range(pl.len()))

@@ -1,0 +1,135 @@
+"""What options and tables state, read as it was meant: clocks, temperatures, flags, operands and shapes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.model.operators import rows_of
+from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu
+from tracetool.replay.assumptions import Assumptions
+from tracetool.replay.clocks import parse_clocks
+from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, with_operands
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.recorded import _possible
+from tracetool.replay.table_checks import check_operators
+from tracetool.replay.unfused import unfused
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"), [("1200:900", "ends below its start"), ("1:30000:1", "asks for 30000 values")]
+)
+def test_a_range_of_clocks_is_refused_for_what_is_wrong_with_it(text: str, fault: str) -> None:
+    assert parse_clocks("900:930:15") == [900.0, 915.0, 930.0]
+    with pytest.raises(BadInput, match=f"the range '{text}' {fault}"):
+        parse_clocks(text)
+
+
+def test_a_chip_is_at_most_ten_degrees_hotter_than_governors_let_it_be() -> None:
+    """Governors slow a chip down from 95 C on."""
+    hot = Assumptions.read(temperature_c=105.0).surroundings
+    assert hot is not None
+    assert hot.temperature_c == 105.0
+    for option, celsius in (("temperature", 106.0), ("temperature", -41.0), ("ambient", 81.0)):
+        with pytest.raises(BadInput, match=f"--{option} {celsius:g} is not a temperature"):
+            Assumptions.read(**{f"{option}_c": celsius})
+
+
+@pytest.mark.parametrize(
+    "words", [["false", "true"], ["0", "1"], ["no", "yes"], [" No ", "TRUE"], [False, True], [0, 1]]
+)
+def test_every_spelling_of_a_flag_is_read(words: list[Any]) -> None:
+    table = pl.DataFrame(
+        {"op": ["attention"] * 2, "dtype": "bf16", "phase": "prefill", "batch": 1, "q_len": 64, "kv_len": 64,
+         "heads": 4, "kv_heads": 4, "head_dim": 64, "causal": words}
+    )  # fmt: skip
+    assert check_operators("t", table)["causal"].to_list() == [0.0, 1.0]
+    if isinstance(words[0], str):
+        with pytest.raises(BadInput, match="row 2, column causal: 'maybe' is neither true nor false"):
+            check_operators("t", table.with_columns(causal=pl.Series(["no", "maybe"])))
+
+
+def test_scores_in_four_bytes_are_widened_as_they_are() -> None:
+    """2 x 4 x 32 x 48 scores of TF32 are read and written in FP32: a tensor each way."""
+    columns: dict[str, list[Any]] = {
+        "op": ["norm", "attention"], "dtype": ["fp32", "tf32"], "rows": [64, None], "cols": [128, None],
+        "phase": [None, "prefill"], "batch": [None, 2], "q_len": [None, 32], "kv_len": [None, 48],
+        "heads": [None, 4], "head_dim": [None, 16],
+    }  # fmt: skip
+    whole = unfused(read_table(pl.DataFrame(columns))).frame
+    steps = whole.filter((pl.col("op") == "elementwise") & (pl.col("elements") == 2 * 4 * 32 * 48))
+    assert steps.select("dtype", "reads", "writes").rows() == [
+        ("tf32", 1, 1),  # scaled
+        ("tf32", 2, 1),  # masked
+        ("fp32", 1, 1),  # widened
+    ]
+
+
+def _switching(**columns: object) -> list[float]:
+    """Return the switching of products of FP16, one for each value of a column."""
+    width = max(len(v) for v in columns.values())  # type: ignore[arg-type]
+    rows = rows_of("gemm", "fp16", m=[64.0] * width, n=64, k=64)
+    for name, values in columns.items():
+        rows.columns[name] = np.array(values, dtype=object if name == CONTENT_COLUMN else np.float64)
+    return [float(v) for v in with_operands(rows, "").number(SWITCHING)]
+
+
+def test_bits_that_toggle_are_enough_to_state_operands() -> None:
+    """Switching grows by the same for each tenth of the bits that toggles."""
+    still, tenth, fifth, unstated = _switching(toggle=[0.0, 0.1, 0.2, np.nan])
+    assert 0.0 < still < tenth < fifth < 1.0
+    assert fifth - still == pytest.approx(2.0 * (tenth - still))
+    assert np.isnan(unstated)
+
+
+def _safetensors(path: Path, tensors: dict[str, np.ndarray]) -> str:
+    """Write tensors of FP32 one after the other."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    at = 0
+    for name, values in tensors.items():
+        header[name] = {"dtype": "F32", "shape": values.shape, "data_offsets": [at, at + values.nbytes]}
+        at += values.nbytes
+    text = json.dumps(header).encode()
+    data = b"".join(values.astype("<f4").tobytes() for values in tensors.values())
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return str(path)
+
+
+def test_operands_are_the_largest_tensor_of_a_file(tmp_path: Path) -> None:
+    """A matrix of zeros between a bias and a scale of random numbers."""
+    bias, scale = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+    zeros = np.zeros((64, 64), np.float32)
+    np.save(tmp_path / "zeros.npy", zeros)
+    several = _safetensors(tmp_path / "layer.safetensors", {"bias": bias, "weight": zeros, "scale": scale})
+    lone, largest = _switching(**{CONTENT_COLUMN: [str(tmp_path / "zeros.npy"), several]})
+    assert largest == lone < 0.8
+
+
+def test_two_numbers_are_a_tensor_and_one_is_none(tmp_path: Path) -> None:
+    for count in (1, 2, 64):
+        np.save(tmp_path / f"{count}.npy", np.ones(count, np.float32))
+    two, many = _switching(**{CONTENT_COLUMN: [str(tmp_path / "2.npy"), str(tmp_path / "64.npy")]})
+    assert two == many  # of ones, repeated or not
+    with pytest.raises(BadInput, match="holds float32 of shape"):
+        _switching(**{CONTENT_COLUMN: [str(tmp_path / "1.npy")]})
+
+
+def test_a_shape_is_forgotten_where_its_work_cannot_be_done_in_the_time() -> None:
+    """2 x 8,192 cubed is 1.1 TFLOP, at 312 TFLOP/s 3.5 ms: 4 ms may be, 0.1 ms not, an unknown time may."""
+    gpu = load_gpu("a100-sxm")
+    rows = rows_of(
+        "gemm", m=[8192.0] * 3, n=8192, k=8192, duration_us=[4000.0, 100.0, np.nan], recorded_clock_mhz=1410.0
+    )
+    left, notes = _possible(rows, gpu)
+    assert left.text("shape_source", "none").tolist() == ["operator", "none", "operator"]
+    assert len(notes) == 1
+    untimed = {name: values for name, values in rows.columns.items() if name != "duration_us"}
+    left, notes = _possible(type(rows)(rows.family, untimed), gpu)
+    assert left.text("shape_source", "none").tolist() == ["operator"] * 3
+    assert notes == []
