@@ -68,7 +68,9 @@ def test_silences_that_no_replay_holds_are_idle_time_of_the_run() -> None:
     away = closed(booked, (causes.IDLE,))
     assert (away.time_s, away.energy_j) == pytest.approx((3.5, 175.0))
     assert away.idle_s(gap_ns) == pytest.approx(0.5)
-    assert Closed().idle_s(gap_ns) == pytest.approx(0.5)  # nothing closed, nothing silent
+    # nothing closed and nothing silent: gaps of 8 ns are no more and no less
+    assert Closed().idle_s(gap_ns) == pytest.approx(0.5)
+    assert Closed().idle_s(np.full(len(NAMES), 8.0)) == pytest.approx(len(NAMES) * 8e-9)
 
 
 def test_work_that_gpus_do_not_share_is_not_compared() -> None:
