@@ -12,6 +12,7 @@ import pytest
 
 from tracetool.replay.activities import Activities
 from tracetool.replay.edits import Idle, with_idle_closed
+from tracetool.replay.gaps import Gap
 from tracetool.replay.governed import held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.graph import Edge, Edges, Graph, assemble
@@ -19,8 +20,10 @@ from tracetool.replay.host_edges import Floors, queue_edges
 from tracetool.replay.iterations import iterations
 from tracetool.replay.longest import solve
 from tracetool.replay.overlap import Rates, share
+from tracetool.replay.time_parts import idle_reasons
 from tracetool.replay.timeline import _split
 from tracetool.replay.tree import Costs
+from tracetool.tables.schema import load_schema
 
 
 def _work(start: list[float], length: list[float], device: list[int] | None = None) -> Activities:
@@ -107,6 +110,33 @@ def test_a_governor_holds_the_gpu_that_draws_too_much_and_no_other() -> None:
     assert held.share.tolist() == pytest.approx([1.0, 0.0])
     assert held.of_signature.tolist() == pytest.approx([1.0, 0.0])
     assert held.stretch(signature).tolist() == pytest.approx([1.5, 1.0])
+
+
+def test_what_a_launch_releases_after_many_collectives_is_still_the_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two ranks: 600 collectives 2 us apart, then a kernel 2.5 us later, 10 us after its launch.
+
+    2 us from one to the next and 10 us from a launch are the least there is: the queue would have been ready
+    half a microsecond before. All collectives were launched long before.
+    """
+    count, first = 600, 1_000_000
+    start = [first + 10_000 * n for n in range(count)] + [first + 10_000 * count + 500]
+    launch = [10 * n for n in range(count)] + [start[-1] - 10_000]
+    ranks = [
+        pl.DataFrame({
+            "start_ns": start, "duration_ns": [8_000] * (count + 1), "launch_ns": launch, "device": rank,
+            "process": rank, "stream": 7, "kind": "kernel", "name": "a", "signature": [1] * count + [0],
+        })
+        for rank in (0, 1)
+    ]  # fmt: skip
+    kernels = load_schema("kernels").conform(pl.concat(ranks))
+    collective = kernels["signature"].to_numpy()
+    monkeypatch.setattr("tracetool.replay.time_parts.alike_collectives", lambda _: collective - 1)
+    run: Any = SimpleNamespace(table=lambda name: load_schema(name).empty())
+    reasons = idle_reasons(run, kernels, collective)
+    assert reasons[1:count].tolist() == [Gap.COMMUNICATION] * (count - 1)
+    assert reasons[[count, 2 * count + 1]].tolist() == [Gap.HOST] * 2
 
 
 def test_time_and_joules_of_each_step_are_those_of_its_launches() -> None:
