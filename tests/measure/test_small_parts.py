@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 import pytest
+from scipy import sparse
 
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
@@ -23,9 +24,11 @@ from tracetool.measure.host_energy import _ends_error
 from tracetool.measure.metered import _line
 from tracetool.measure.power_check.check import check_activity
 from tracetool.measure.power_log import PowerLog
+from tracetool.measure.rank_clocks import _drift
 from tracetool.measure.readings import resolve_updates
 from tracetool.measure.sampled_activity import activity_by_signature, activity_notes
 from tracetool.measure.sensors import calibrated, candidate_sensors
+from tracetool.measure.solve import _stretch
 from tracetool.measure.timeline import build_timeline
 from tracetool.tables.run import Run
 
@@ -186,3 +189,25 @@ def test_an_activity_table_is_checked_against_the_gpu_chosen(tmp_path: Path) -> 
         assert of == device
         polled.append(value)
     assert polled[1] == pytest.approx(2.0 * polled[0])
+
+
+def test_misses_alike_from_reading_to_reading_widen_powers() -> None:
+    """One power and misses of 1: weights that fall from 1 to 0 over 30 readings make 30 of the variance."""
+    n = 800
+    design = sparse.csr_matrix(np.ones((n, 1)))
+    alike = _stretch(design, np.eye(1), np.ones(n), most=30)
+    expected = 1.0 + sum(2.0 * (1.0 - lag / 30) * (n - lag) / n for lag in range(1, 30))
+    assert alike == pytest.approx(expected)
+    assert 29.0 < alike < 30.0
+    assert _stretch(design, np.eye(1), (-1.0) ** np.arange(n)) == 1.0
+
+
+def test_a_drift_is_known_to_the_deviation_of_its_interval() -> None:
+    """A clock that gains 200 ns a second, read with 300 ns of noise."""
+    at = np.linspace(0.0, 100.0, 200)
+    noise = np.random.default_rng(3).normal(0.0, 300.0, len(at))
+    slope, deviation = _drift(at, 200.0 * at + noise)
+    assert slope == pytest.approx(200.0, abs=5.0)
+    # of a straight line through them; the slope of medians errs by 2 % more
+    assert deviation == pytest.approx(300.0 / np.sqrt(((at - at.mean()) ** 2).sum()), rel=0.35)
+    assert _drift(at[:19], 200.0 * at[:19]) == (0.0, 0.0)
