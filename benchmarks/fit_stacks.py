@@ -169,12 +169,12 @@ def scored(law: str, name: str, of_set: Sequence[Cell], fit: JointFit) -> Fitted
     return FittedSet(law, name, tuple(of_set), fit, whole, bands, held_out)
 
 
-#: What loops over experts do, which hardly any table but the collector's own says.
-_OF_LOOPS = ("gated", "remote_to_first")
+#: What loops do that hardly any table but the collector's own says.
+_OF_LOOPS = ("gated", "remote_to_first", "values_shared")
 
 
 def unstated(part: GpuRows) -> GpuRows:
-    """Return rows that do not say what their loop does to experts, as the tables of users do not."""
+    """Return rows that do not say what their loop does, as the tables of users do not."""
     rows = part.data.rows
     kept = {k: v for k, v in rows.columns.items() if k not in _OF_LOOPS}
     return replace(part, data=replace(part.data, rows=replace(rows, columns=kept)))
