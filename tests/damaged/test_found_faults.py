@@ -31,6 +31,7 @@ from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.kernels.classify import classify_names
+from tracetool.measure.power_check.conditions import reason_bits
 from tracetool.measure.power_log import telemetry_devices
 from tracetool.measure.sensors import read_sensor_file
 from tracetool.sources.telemetry.logs import read_log
@@ -304,6 +305,19 @@ def test_half_a_surrogate_in_a_runs_document_is_replaced(whole: Path, tmp_path: 
     kept = Run.open(edited).info["sources"][0]["path"]
     assert kept == "k\ufffd \N{GREEK SMALL LETTER MU} \U0001f600"
     assert command(["report", str(edited), "-o", str(tmp_path / "out.html")]) == 0
+
+
+def test_a_component_that_draws_nothing_has_no_profile(
+    whole: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    edited = _with_table(whole, tmp_path, "telemetry", pl.lit(0.0).alias("memory_power_w"))
+    assert command(["profile", str(edited)]) in {0, 2}
+    assert [str(one.message) for one in recwarn] == []
+
+
+def test_reasons_of_more_than_64_bits_are_none() -> None:
+    assert reason_bits("1" + 25 * "0") == reason_bits("-4") == reason_bits(str(1 << 64)) == 0
+    assert reason_bits(hex((1 << 63) | 4)) == 4
 
 
 def test_a_duration_without_end_is_refused(

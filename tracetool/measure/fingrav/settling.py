@@ -133,7 +133,7 @@ def _averaged(data: GoldenSamples) -> dict[str, Fit]:
             "run the kernel alone, back to back, for longer than a window; check both clocks",
         )
     power = windows.samples.power_w
-    others = [name for name in power if name != "total"]
+    others = [name for name in power if name != "total" and power[name].any()]  # one of 0 W has no profile
     parts = np.sum([power[name] for name in others], axis=0) if others else None
     whole = deconvolve(windows, power["total"], parts, seed=data.seed)
     grid = windows.settling(np.arange(data.last + 1))
@@ -141,7 +141,7 @@ def _averaged(data: GoldenSamples) -> dict[str, Fit]:
     for name in others:
         averaged = deconvolve(windows, power[name], at=(whole.place_s, whole.width_s), seed=data.seed)
         out[name] = _as_fit(averaged, grid, windows)
-    return {name: out[name] for name in power}
+    return {name: out[name] for name in power if name in out}
 
 
 def _as_fit(deconvolution: Deconvolution, grid: Floats, windows: Windows) -> Fit:

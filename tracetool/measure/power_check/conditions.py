@@ -53,15 +53,20 @@ def idle(case: LogCase) -> Finding:
     return Finding("idle", "good", f"idle {number(idle_w)} W, load {number(load_w)} W", idle_w, "W")
 
 
+#: All bits of a column of 64 but its sign, which no reason has. [1] By definition of NVML.
+_SIGNED: Final = (1 << 63) - 1
+
+
 def reason_bits(text: str | None) -> int:
-    """Return the bits of a log's reasons for a lowered clock: a number, or words.
+    """Return the bits of a log's reasons for a lowered clock: a number of 64 bits, or words.
 
     >>> reason_bits("0x0000000000000004"), reason_bits("4"), reason_bits("SW Power Cap"), reason_bits(None)
     (4, 4, 4, 0)
     """
     plain = (text or "").strip().lower()
     try:
-        return int(plain, 0)
+        number = int(plain, 0)
+        return number & _SIGNED if 0 <= number < 1 << 64 else 0
     except ValueError:
         bits, words = 0, plain.replace(" ", "").replace("_", "")
     for spelling, bit in _SPELLINGS.items():
