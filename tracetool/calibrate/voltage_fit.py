@@ -8,6 +8,9 @@ from scipy.optimize import least_squares
 from tracetool.core.arrays import Floats
 from tracetool.hardware.voltage import VoltageCurve
 
+#: Steepest rise of a core's voltage with its clock that a fit looks at. [V/GHz] A prior.
+_STEEPEST = 20.0
+
 
 def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCurve, float]:
     """Return the curve through supply readings and its root mean square error.
@@ -34,11 +37,11 @@ def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCu
     best = None
     for share in (0.3, 0.5, 0.7):
         knee = float(clock.min()) + share * span
-        rise = min(max(float(volt.max()) - low, 1e-3) / max((1 - share) * span / 1e3, 1e-3), 20.0)
+        rise = min(max(float(volt.max()) - low, 1e-3) / max((1 - share) * span / 1e3, 1e-3), _STEEPEST)
         optimum = least_squares(
             lambda x: curve(x).at(clock) - volt,
             np.array([low, knee, rise / 2, rise / 2]),
-            bounds=([0.3, clock.min() - 1.0, 0.0, 0.0], [1.6, clock.max() + 1.0, 20.0, 50.0]),
+            bounds=([0.3, clock.min() - 1.0, 0.0, 0.0], [1.6, clock.max() + 1.0, _STEEPEST, 50.0]),
             x_scale=[0.1, 100.0, 0.3, 0.5],
         )
         if best is None or optimum.cost < best.cost:

@@ -85,8 +85,9 @@ def run_jobs(
             time.sleep(max(min(w.not_before_s for w in waiting) - time.monotonic(), 0.01))
             continue
         ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-        for future in ended:
-            work = running.pop(future)
+        finished = [(future, running.pop(future)) for future in ended]
+        _fill(task, waiting, running, engine)  # no process waits while what ended is written down
+        for future, work in finished:
             work.attempts += 1
             error = BrokenExecutor("stopped") if future.cancelled() else future.exception()
             if error is None:

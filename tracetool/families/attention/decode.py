@@ -141,7 +141,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     sms = float(gpu.sm_count)
     group, dim, kv8 = s.heads / s.kv_heads, (s.head_dim + s.value_dim) / 256.0, s.kv_size <= 1.0
     own8 = _own_kernel(kv8, dim, gpu, c)
-    factors8 = own8 if c["split_fill"] == XQA else kv8
+    factors8 = own8 if c["split_fill"] == XQA else kv8  # they are of XQA's own kernel alone
     seen = np.minimum(s.kv_len, s.window)
     windowed = seen < s.kv_len
     vector = _without_units(group, kv8, s.batch * s.kv_heads, seen, gpu, c)
