@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -159,3 +161,19 @@ def test_a_window_is_no_large_run(training: Run, in_windows: None) -> None:
     window = next(iter(windows_of(training)))
     assert isinstance(window, Window)
     assert not is_large(window)
+
+
+def test_families_loaded_while_a_trace_is_read_are_those_loaded_after_it(
+    training: Run, tmp_path: Path
+) -> None:
+    """In a new process, where nothing is loaded yet: the threads load at the same time."""
+    program = (
+        "import sys, tracetool as tt, tracetool.api.ingest as ingest\n"
+        "ingest._LOADED_BESIDE_BYTES = 0\n"
+        "tt.ingest(sys.argv[1], out=sys.argv[2])"
+    )
+    out = tmp_path / "beside.tracetool"
+    words = [sys.executable, "-c", program, str(SAMPLES / "h100_training.sqlite"), str(out)]
+    subprocess.run(words, check=True, timeout=120)
+    found = tt.open(out).signatures
+    assert found["family"].to_list() == training.signatures["family"].to_list()

@@ -36,6 +36,9 @@ from tracetool.tables.run import file_sha256, write_run
 from tracetool.tables.run_folder import check_replaceable
 from tracetool.tables.scratch import temporary_folder
 
+#: Size of a trace above which classification is loaded while the trace is read. [B]
+_LOADED_BESIDE_BYTES = 32 << 20
+
 
 def ingest(
     traces: PathLike | Sequence[PathLike],
@@ -163,7 +166,7 @@ def _ingest(
         described = [described_source(s) for s in everything]  # assembling empties them
         assembled = assemble(checked)
         assembled.tables["devices"] = name_gpus(assembled.tables["devices"], model)
-        from tracetool.kernels.refine import families_of  # the grammars: not for a read that fails
+        from tracetool.kernels.refine import families_of  # loads every family: not for a read that fails
 
         signatures = assembled.tables["signatures"]
         assembled.tables["signatures"] = signatures.with_columns(families_of(signatures).alias("family"))
@@ -212,6 +215,8 @@ def _read(
         name, reader = detect(real, holds)
         # hashed while it is read
         read.sums.append(beside.submit(file_sha256 if path.is_file() else folder_sha256, path))
+        if real.is_file() and content_bytes(real) > _LOADED_BESIDE_BYTES:
+            beside.submit(_load_families)
         if holds is None and is_large(real, reader):
             read.large[place] = (path, real, (name, reader))
             continue
@@ -219,6 +224,14 @@ def _read(
             check_memory(path, reader.memory_ratio * content_bytes(real), "its contents")
         read.sources.append(Source(path, name, read_source(real, reader, options)))
     return read
+
+
+def _load_families() -> None:
+    """Load what classifies kernels, while this process waits for what decodes the file."""
+    from tracetool.kernels.classify import grammars
+    from tracetool.kernels.refine import families_of  # noqa: F401 - loads every family
+
+    grammars()
 
 
 def _large(
