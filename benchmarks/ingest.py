@@ -185,7 +185,7 @@ def main() -> None:
         n, repeat = asked.kernels, asked.repeat
         source = ingest_inputs.nsys_sqlite(folder / "trace.sqlite", n)
         compare(f"Nsight SQLite, {n:,} kernels, calls, NVTX", source, "connectorx, the same 15 kernel columns",
-                _CONNECTORX, "at most 2.5 wall", repeat, folder)  # fmt: skip
+                _CONNECTORX, "at most 2 wall", repeat, folder)  # fmt: skip
         for events in (n * 13 // 100, n // 2):
             source = ingest_inputs.kineto_json(folder / "trace.json", events)
             compare(f"PyTorch profiler JSON, {events:,} events", source, "HolisticTraceAnalysis, load",

@@ -169,8 +169,10 @@ def test_families_loaded_while_a_trace_is_read_are_those_loaded_after_it(
     """In a new process, where nothing is loaded yet: the threads load at the same time."""
     program = (
         "import sys, tracetool as tt, tracetool.api.ingest as ingest\n"
-        "ingest._LOADED_BESIDE_BYTES = 0\n"
-        "tt.ingest(sys.argv[1], out=sys.argv[2])"
+        "ingest._LOADED_BESIDE_BYTES, load, loaded = 0, ingest._load_families, []\n"
+        "ingest._load_families = lambda: loaded.append(load())\n"
+        "tt.ingest(sys.argv[1], out=sys.argv[2])\n"
+        "assert loaded == [None]"
     )
     out = tmp_path / "beside.tracetool"
     words = [sys.executable, "-c", program, str(SAMPLES / "h100_training.sqlite"), str(out)]
