@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from tracetool.core.interval import LEVEL, Z90
-from tracetool.core.operators import OperatorColumns
+from tracetool.core.operators import _DISTINCT, OperatorColumns, distinct_texts
 from tracetool.core.registry import members
 from tracetool.core.work import Work
 
@@ -32,6 +32,36 @@ def test_absent_numbers_and_texts_have_defaults() -> None:
     assert np.isnan(rows.number("k")).all()
     assert rows.text("dtype", "fp32").tolist() == ["bf16", "fp32"]
     assert rows.text("absent", "x").tolist() == ["x", "x"]
+
+
+def test_a_text_column_is_read_once_and_nobody_can_write_to_it() -> None:
+    rows = _columns()
+    texts = rows.text("dtype", "fp32")
+    assert rows.text("dtype", "fp32") is texts
+    assert rows.text("dtype").tolist() == ["bf16", ""]  # another default is another column
+    with pytest.raises(ValueError, match="read-only"):
+        texts[0] = "fp8"
+    assert distinct_texts(texts)[1] is distinct_texts(texts)[1]
+    assert rows.columns["dtype"].tolist() == ["bf16", ""]
+
+
+def test_distinct_texts_are_of_what_the_column_holds_now() -> None:
+    column = np.array(["a", "b", "a"], dtype=object)
+    assert distinct_texts(column)[0] == ["a", "b"]
+    column[:] = "c"
+    assert distinct_texts(column)[0] == ["c"]
+    seen = column.view()  # cannot be written to, while what it shows can
+    seen.flags.writeable = False
+    assert distinct_texts(seen)[0] == ["c"]
+    column[1] = "d"
+    assert distinct_texts(seen)[0] == ["c", "d"]
+    held = len(_DISTINCT)
+    passing = np.array(["x", "y"], dtype=object)
+    passing.flags.writeable = False
+    distinct_texts(passing)
+    assert len(_DISTINCT) == held + 1
+    del passing
+    assert len(_DISTINCT) == held
 
 
 @pytest.mark.parametrize("rows", [np.array([False, True]), np.array([1])])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.model.gpu_data import operators
 from tracetool.core.operators import OperatorColumns
-from tracetool.core.prediction import Prediction
+from tracetool.core.prediction import UNITS, Prediction
 from tracetool.core.records import put_rows, unfilled, with_rows
 from tracetool.hardware.load import load_gpu
 from tracetool.model import blocks, predict
@@ -36,12 +36,37 @@ def test_a_table_in_blocks_is_predicted_as_the_whole(monkeypatch: pytest.MonkeyP
     assert not whole.throttled.all()
     monkeypatch.setattr(predict, "PLANNED_ROWS", 23)
     monkeypatch.setattr(blocks, "PLANNED_ROWS", 23)
-    monkeypatch.setattr(predict, "SETTLED_ROWS", 7)
+    monkeypatch.setattr(blocks, "SETTLED_NUMBERS", 21)
     in_blocks = predict_rows(rows, gpu, clocks, power_cap_w=320.0)
     expected, got = _arrays(whole), _arrays(in_blocks)
     assert expected.keys() == got.keys()
     for name, values in expected.items():
         assert np.array_equal(values, got[name]), name
+
+
+def test_as_many_numbers_are_settled_at_once_whatever_the_clocks() -> None:
+    for clocks in (1, 10, 100):
+        assert (
+            blocks.SETTLED_NUMBERS - clocks < clocks * blocks.settled_rows(clocks) <= blocks.SETTLED_NUMBERS
+        )
+    assert blocks.settled_rows(10 * blocks.SETTLED_NUMBERS) == 1
+
+
+def test_busy_times_are_of_the_clocks_that_the_cap_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, gpu, clocks = _many(14), load_gpu("h100-sxm"), np.array([900.0, 1980.0])
+    monkeypatch.setattr(predict, "PLANNED_ROWS", 23)
+    monkeypatch.setattr(blocks, "PLANNED_ROWS", 23)
+    found = predict_rows(rows, gpu, clocks, power_cap_w=320.0)
+    row = int(np.flatnonzero(found.throttled[:, 1] & (found.timing.work.l2_bytes > 0))[0])
+    busy = found.timing.busy_s
+    assert set(busy) == set(UNITS)
+    assert len(busy) == len(UNITS)
+    alone = predict_rows(rows.take(np.array([row])), gpu, found.clock_mhz[row]).timing
+    for unit in UNITS:
+        assert busy[unit].shape == found.clock_mhz.shape
+        assert np.allclose(busy[unit][row], alone.busy_s[unit][0], rtol=1e-12)
+    by_hand = found.timing.work.l2_bytes[row] / gpu.l2_bytes_per_clock / (found.clock_mhz[row] * 1e6)
+    assert np.allclose(busy["l2"][row], np.minimum(by_hand, found.timing.duration_s[row]), rtol=1e-12)
 
 
 def test_what_a_block_raises_is_raised() -> None:

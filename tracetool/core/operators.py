@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import ref
 
 import numpy as np
 
@@ -44,12 +45,22 @@ class OperatorColumns:
         return np.where(np.isnan(values), default, values)
 
     def text(self, name: str, default: str = "") -> Texts:
-        """Return a text column; ``default`` where it is absent or empty. Shape (n,)."""
+        """Return a text column, read-only; ``default`` where it is absent or empty. Shape (n,)."""
+        if (known := self._read_texts.get((name, default))) is not None:
+            return known
         column = self.columns.get(name)
         if column is None:
-            return np.full(len(self), default, dtype=object)
-        values = np.asarray(column, dtype=object)
-        return np.where(values == "", default, values)
+            texts = np.full(len(self), default, dtype=object)
+        else:
+            values = np.asarray(column, dtype=object)
+            texts = np.where(values == "", default, values)
+        texts.flags.writeable = False
+        return self._read_texts.setdefault((name, default), texts)
+
+    @cached_property
+    def _read_texts(self) -> dict[tuple[str, str], Texts]:
+        """Text columns that were asked for, by name and default."""
+        return {}
 
     def in_families(self, *families: str) -> Bools:
         """Return which rows are of some families. Shape (n,)."""
@@ -70,8 +81,27 @@ class OperatorColumns:
         return OperatorColumns(self.family[rows], {k: np.asarray(v)[rows] for k, v in self.columns.items()})
 
 
+#: Distinct texts of read-only columns that are still in use, by the column's identity.
+_DISTINCT: dict[int, tuple[ref[Texts], tuple[list[str], Ints]]] = {}
+
+
 def distinct_texts(column: Texts) -> tuple[list[str], Ints]:
-    """Return the distinct texts of a column, and the place of each row's among them. Shape (n,)."""
+    """Return the distinct texts of a column, and the place of each row's among them. Shape (n,).
+
+    A column that nobody can write to is read once, however often it is asked for.
+    """
+    if column.flags.writeable or column.base is not None:
+        return _distinct_texts(column)
+    key = id(column)
+    if (known := _DISTINCT.get(key)) is not None and known[0]() is column:
+        return known[1]
+    found = _distinct_texts(column)
+    found[1].flags.writeable = False
+    _DISTINCT[key] = ref(column, lambda _: _DISTINCT.pop(key, None)), found
+    return found
+
+
+def _distinct_texts(column: Texts) -> tuple[list[str], Ints]:
     texts = column.tolist()
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     numbers = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))

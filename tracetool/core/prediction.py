@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,40 @@ BOUNDS = (*UNITS, "latency", "launch")
 #: What a row's time is predicted from: sizes the input states; its own measured time alone; the usual
 #: rate of its family, on that time; no basis at all.
 FROM = ("shapes", "anchored only", "family rate", "not at all")
+
+
+@dataclass(frozen=True, eq=False)
+class BusyTimes(Mapping[str, Floats]):
+    """Time of each unit of ``UNITS`` at its peak rate, at most a row's duration; computed when it is read.
+
+    Parameters
+    ----------
+    cycles : mapping of str to array, shape (n,)
+        What units of the core clock need. [clk]
+    seconds : mapping of str to array, shape (n,)
+        What the others need. [s]
+    clock_mhz, duration_s : array, shape (n, c)
+        Core clocks, and the duration there. [MHz], [s]
+    """
+
+    cycles: Mapping[str, Floats]
+    seconds: Mapping[str, Floats]
+    clock_mhz: Floats
+    duration_s: Floats
+
+    def __getitem__(self, unit: str) -> Floats:
+        """Return the busy time of a unit, shape (n, c). [s]"""
+        needed = self.cycles[unit] if unit in self.cycles else self.seconds[unit]
+        if not needed.any():
+            return np.broadcast_to(0.0, self.duration_s.shape)
+        column = needed[:, None]
+        return np.minimum(column / (self.clock_mhz * 1e6) if unit in self.cycles else column, self.duration_s)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(UNITS)
+
+    def __len__(self) -> int:
+        return len(UNITS)
 
 
 @dataclass(frozen=True)

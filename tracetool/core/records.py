@@ -38,7 +38,7 @@ def put_rows(
 ) -> None:
     """Write the rows of a record into the chosen rows of another of the same fields, in place.
 
-    Into a ``blank`` record, one of zeros in these rows, views of one zero are not written: pages of memory
+    Into a ``blank`` record, one of zeros in these rows, views of few zeros are not written: pages of memory
     that nobody writes to take none.
     """
     if is_dataclass(part):
@@ -48,13 +48,14 @@ def put_rows(
     elif isinstance(part, Mapping):
         for key, values in part.items():
             put_rows(record[key], rows, values, alike=alike, blank=blank, name=key)
-    elif isinstance(part, np.ndarray) and name not in alike and not (blank and _one_zero(part)):
+    elif isinstance(part, np.ndarray) and name not in alike and not (blank and _shows_zeros(part)):
         record[rows] = part
 
 
-def _one_zero(values: Numbers) -> bool:
-    """Whether an array shows one zero everywhere."""
-    return values.size > 1 and not any(values.strides) and not values.flat[0]
+def _shows_zeros(values: Numbers) -> bool:
+    """Whether an array is a view that shows the same zeros again along an axis."""
+    shown = tuple(slice(1) if stride == 0 else slice(None) for stride in values.strides)
+    return values.size > 1 and 0 in values.strides and not values[shown].any()
 
 
 def with_rows(record: Record, rows: Ints, part: Record, *, in_place: bool = False) -> Record:

@@ -11,22 +11,27 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracetool.core.arrays import Floats, by_row
-from tracetool.core.prediction import Prediction
+from tracetool.core.arrays import by_row
+from tracetool.core.prediction import BusyTimes, Prediction
 from tracetool.core.records import put_rows, unfilled
 
 #: Rows whose tiles are searched together. [rows] By definition without effect on results: it spreads the cost
 #: of calls over many rows.
 PLANNED_ROWS: Final = 131_072
-#: Rows whose operating points are searched together. [rows] By definition without effect on results: it
-#: bounds the memory of their arrays.
-SETTLED_ROWS: Final = 8_192
+#: Rows times clocks whose operating points are searched together. [1] By definition without effect on
+#: results: it bounds the memory of their arrays.
+SETTLED_NUMBERS: Final = 262_144
 #: Most threads: more wait for each other's Python code. [1] By definition without effect on results.
 _MOST_THREADS: Final = 4
 #: Arrays over the clocks asked for, alike in every block.
 _OF_CLOCKS: Final = frozenset({"requested_mhz", "idle_w"})
 #: Arrays of a timing that no clock changes, where a block shows them in one column.
 _OF_ROWS: Final = ("low", "high", "memory_s")
+
+
+def settled_rows(clocks: int) -> int:
+    """Return how many rows at so many clocks are settled together, at least one."""
+    return max(SETTLED_NUMBERS // max(clocks, 1), 1)
 
 
 def slices(start: int, stop: int, length: int) -> Iterator[slice]:
@@ -53,7 +58,7 @@ def predicted_in_blocks(
 
     def fill(block: slice) -> None:
         for rows, part in predict(block):
-            narrow = _with_columns(part, by_row)
+            narrow = _narrow(part)
             with lock:
                 if not whole:
                     whole.append(unfilled(narrow, count, alike=_OF_CLOCKS))
@@ -62,12 +67,23 @@ def predicted_in_blocks(
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
         for _ in pool.map(fill, slices(0, count, PLANNED_ROWS)):
             pass  # raises what a block raised
-    shape = whole[0].clock_mhz.shape
-    return _with_columns(whole[0], lambda values: np.broadcast_to(values, shape))
+    return _shown(whole[0])
 
 
-def _with_columns(predicted: Prediction, change: Callable[[Floats], Floats]) -> Prediction:
-    """Return a prediction with its arrays that no clock changes in another form."""
-    timing = predicted.timing
-    changed: dict[str, Any] = {name: change(getattr(timing, name)) for name in _OF_ROWS}
-    return replace(predicted, timing=replace(timing, **changed))
+def _narrow(predicted: Prediction) -> Prediction:
+    """Return a prediction without what is computed from the rest of it, or shown again at each clock."""
+    timing, no_clocks = predicted.timing, slice(0)
+    kept: dict[str, Any] = {name: by_row(getattr(timing, name)) for name in _OF_ROWS}
+    if isinstance(busy := timing.busy_s, BusyTimes):
+        clock_mhz, duration_s = (values[:, no_clocks] for values in (busy.clock_mhz, busy.duration_s))
+        kept["busy_s"] = replace(busy, clock_mhz=clock_mhz, duration_s=duration_s)
+    return replace(predicted, timing=replace(timing, **kept))
+
+
+def _shown(narrow: Prediction) -> Prediction:
+    """Return the whole of a prediction that :func:`_narrow` made narrow."""
+    timing, shape = narrow.timing, narrow.clock_mhz.shape
+    shown: dict[str, Any] = {name: np.broadcast_to(getattr(timing, name), shape) for name in _OF_ROWS}
+    if isinstance(busy := timing.busy_s, BusyTimes):
+        shown["busy_s"] = replace(busy, clock_mhz=narrow.clock_mhz, duration_s=timing.duration_s)
+    return replace(narrow, timing=replace(timing, **shown))

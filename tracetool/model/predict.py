@@ -13,7 +13,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor
 from tracetool.model.anchor_groups import between, blended
-from tracetool.model.blocks import PLANNED_ROWS, SETTLED_ROWS, predicted_in_blocks, slices
+from tracetool.model.blocks import PLANNED_ROWS, predicted_in_blocks, settled_rows, slices
 from tracetool.model.counters import counted_shares, measured_at_several
 from tracetool.model.intervals import with_intervals
 from tracetool.model.operating_point import loop_groups
@@ -110,7 +110,7 @@ def predict_rows(
         def of_block(block: slice) -> Iterator[tuple[slice, Prediction]]:
             block_rows = rows.take(block)
             pieces = row_pieces(block_rows, gpu, time_calibration)
-            for part in slices(0, len(block_rows), SETTLED_ROWS):
+            for part in slices(0, len(block_rows), settled_rows(len(clocks))):
                 part_rows = block_rows.take(part)
                 several = np.zeros(len(part_rows), np.bool_)
                 workload = Workload(
