@@ -73,7 +73,7 @@ sbom: $(STAMP)release
 	@echo sbom.json
 
 audit: $(STAMP)release
-	$(BIN)/pip-audit --skip-editable --progress-spinner off
+	$(BIN)/python nightly/audit.py
 
 check: $(STAMP)dev
 	$(BIN)/ruff format --check .

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import re
+import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,3 +118,30 @@ def test_names_of_a_baseline_stay_in_its_store(tmp_path: Path, command: Tool) ->
     assert done.returncode in (0, 2), done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["deep", "x.tracetool"]
     assert [p.name for p in where.parent.iterdir()] in (["store"], [])
+
+
+@pytest.mark.parametrize(
+    ("package", "said", "code"),
+    [
+        ({"version": "2.0.0", "vulns": []}, "1 packages looked up, 0 with known vulnerabilities", 0),
+        ({"version": "2.0.0", "vulns": [{"id": "CVE-2026-1"}]}, "numpy 2.0.0: CVE-2026-1", 1),
+        ({"skip_reason": "Dependency not found on PyPI"}, "not looked up: numpy: Dependency not found", 3),
+    ],
+)
+def test_an_audit_that_could_not_look_a_package_up_fails(
+    package: dict[str, object], said: str, code: int
+) -> None:
+    skipped = {"name": "tracetool", "skip_reason": "distribution marked as editable"}
+    report = json.dumps({"dependencies": [{"name": "numpy", **package}, skipped]})
+    lines, exit_code = _audit()["verdict"](report)
+    assert exit_code == code
+    assert said in "\n".join(lines)
+
+
+def test_an_audit_of_nothing_fails() -> None:
+    assert _audit()["verdict"]('{"dependencies": []}')[1] == 3
+
+
+def _audit() -> dict[str, Any]:
+    """Return what nightly/audit.py defines."""
+    return runpy.run_path(str(ROOT / "nightly" / "audit.py"))
