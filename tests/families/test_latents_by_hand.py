@@ -11,6 +11,7 @@ import pytest
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.latent_decode import MLA_DECODE
 from tracetool.families.attention.latent_prefill import MLA_PREFILL
+from tracetool.families.pieces import Pieces
 from tracetool.hardware.load import load_gpu
 
 GPU = load_gpu("h100-sxm")
@@ -20,7 +21,8 @@ DECODE = {
     "tensor_efficiency": 0.61, "kv8_rate": 1.3, "kv8_width": 0.4, "sm_bytes_clk": 29.0, "single_step": 1.4,
     "tail_share": 0.6, "block_clk": 3100.0, "combine_clk": 2300.0, "kv8_convert_ops": 3.7,
     "pass_factor": 1.9, "dram_efficiency": 0.83, "floor_us": 4.3, "projected": 1.0,
-    "projection_efficiency": 0.57,
+    "projection_efficiency": 0.57, "shared_reads": 4.0, "shared_efficiency": 0.44, "paired_step": 1.3,
+    "kv8_in_16": 0.0,
 }  # fmt: skip
 PREFILL = {
     "launch_us": 9.1, "kv8_launch_us": 1.7, "absorbed_queries": 64.0, "query_tile": 128.0,
@@ -65,7 +67,15 @@ def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) ->
     products = 2 * c["head_tile"] * 64 * (key_dim + lora) / (PEAK * c["tensor_efficiency"])
     products /= c["kv8_rate"] if narrow else 1.0
     drawing = 64 * key_dim * (1 + c["kv8_width"] if narrow else 2.0) / c["sm_bytes_clk"]
-    step = (products**6 + drawing**6) ** (1 / 6) * (c["single_step"] if heads <= 1 else 1.0)
+    step = (products**6 + drawing**6) ** (1 / 6)
+    reading = c["shared_reads"] * 64 * (key_dim + lora) * 2 / (128 * c["shared_efficiency"])
+    step = (step**3 + reading**3) ** (1 / 3) * (c["single_step"] if heads <= 1 else 1.0)
+    # whole waves keep both SMs of every pair busy, the last one where it fills more than half of them
+    last = waves - math.floor(waves)
+    lasting = (last + c["tail_share"] * (1 - last) if last else 0.0) * (c["paired_step"] if last > 0.5 else 1)
+    working = math.floor(waves) * c["paired_step"] + lasting
+    if waves < 1:
+        working = c["paired_step"] if waves > 0.5 else 1.0
     busiest = max(waves + c["tail_share"] * (math.ceil(waves) - waves), 1.0)
     partial = 8 * batch * heads * parts * lora if parts > 1 else 0.0
     serial = 2300 + busiest * c["block_clk"] + (c["combine_clk"] if parts > 1 else 0.0)
@@ -76,7 +86,7 @@ def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) ->
     serial += projected / (PEAK * SMS * c["projection_efficiency"])
     cache, passing = batch * keys * key_dim * b, 2 * batch * heads * (key_dim + lora)
     pieces = MLA_DECODE.pieces(_rows(phase="decode", dtype="bf16", **row), GPU, c)
-    assert pieces.core_cycles[0] == pytest.approx(busiest * math.ceil(keys / parts / 64) * step)
+    assert pieces.core_cycles[0] == pytest.approx(working * math.ceil(keys / parts / 64) * step)
     assert pieces.serial_cycles[0] == pytest.approx(serial)
     assert pieces.memory_s[0] == pytest.approx(cache / (c["dram_efficiency"] * GPU.dram_bytes_per_s))
     passed = c["pass_factor"] * passing + moved
@@ -91,6 +101,42 @@ def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) ->
     assert work.l2_bytes[0] == max(lanes * keys * key_dim * b, cache) + passing
     assert work.shared_bytes[0] == 2 * (work.l2_bytes[0] - passing) + passing
     assert work.sfu_ops[0] == work.int_ops[0] == work.fp32_flops[0] / 5 == batch * heads * keys
+
+
+def _decoded(gpu: str = "a100-sxm", **changes: Any) -> Pieces:
+    """Return the parts of a layer's decode by kernels that read shared memory before they multiply."""
+    row = {"kv_dtype": "bf16", **LAYER, **{k: v for k, v in changes.items() if k not in DECODE}}
+    coefficients = {**DECODE, "projected": 0.0, **{k: v for k, v in changes.items() if k in DECODE}}
+    return MLA_DECODE.pieces(_rows(phase="decode", dtype="bf16", **row), load_gpu(gpu), coefficients)
+
+
+def test_half_of_the_products_a_clock_do_not_double_a_step_that_reads_shared_memory() -> None:
+    assert load_gpu("l40s").rate("tensor_bf16") == load_gpu("a100-sxm").rate("tensor_bf16") / 2
+    few = {"batch": 1.0, "heads": 16.0, "most_parts": 1.0, "sm_bytes_clk": 1e3}
+    slower = [
+        _decoded("l40s", shared_reads=reads, **few).core_cycles[0]
+        / _decoded("a100-sxm", shared_reads=reads, **few).core_cycles[0]
+        for reads in (0.0, 4.0)
+    ]
+    assert slower[0] == pytest.approx(2.0)
+    assert 1.05 < slower[1] < 1.5
+
+
+def test_a_cache_of_8_bits_kept_in_16_takes_the_time_of_16() -> None:
+    narrow, wide = (_decoded(kv_dtype=kept, kv8_in_16=1.0) for kept in ("fp8", "bf16"))
+    for part in ("fixed_s", "serial_cycles", "core_cycles", "memory_s", "stream_s"):
+        assert getattr(narrow, part)[0] == getattr(wide, part)[0]
+    assert _decoded(kv_dtype="fp8").memory_s[0] < wide.memory_s[0]
+
+
+def test_blocks_on_both_sms_of_a_pair_slow_each_other() -> None:
+    one, half, all_sms, two = (
+        _decoded(batch=blocks, heads=16.0, most_parts=1.0, tail_share=1.0).core_cycles[0]
+        for blocks in (1.0, 54.0, 108.0, 109.0)
+    )
+    assert half == one
+    assert all_sms == pytest.approx(1.3 * one)
+    assert two == pytest.approx(2.3 * one)  # the block that is left has an SM, and its pair, to itself
 
 
 @pytest.mark.parametrize("absorbed", [0.0, 1e9])
