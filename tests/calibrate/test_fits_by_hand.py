@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from tests.model.operators import every_family, rows_of
-from tracetool.calibrate import few
+from tracetool.calibrate import few, time
 from tracetool.calibrate.calibrate import calibrate
 from tracetool.calibrate.power_file import _rounded
 from tracetool.calibrate.power_fit import _solve, with_coefficients
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_utilization
 from tracetool.calibrate.tables import _idle
-from tracetool.calibrate.time import LawRows, fit_law
+from tracetool.calibrate.time import LawRows, fit_coefficients, fit_law
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
@@ -195,3 +195,24 @@ def test_heat_of_the_load_is_fitted_over_a_base_read_from_an_idle_gpu_alone(tmp_
     assert growth(programs) == believed.leakage_per_w
     expected = believed.leakage_per_k * thermal_resistance_c_per_w(gpu)
     assert abs(np.log(growth(programs, idle) / expected)) < 1.2001
+
+
+def test_a_row_is_told_by_fits_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit that is the mean of its rows: 4, 3.5 and 1.5 of the others for rows of 1, 2 and 6 s."""
+    law = laws()["decode"]
+    monkeypatch.setattr(few, "_best", lambda _, part, __: ({"mean": float(part.data.measured_s.mean())}, {}))
+    monkeypatch.setattr(few, "errors", lambda _, part, values: values["mean"] - part.data.measured_s)
+    rows = every_family()["attention decode"].take(np.zeros(3, np.int64))
+    data = LawRows(rows, np.array([1.0, 2.0, 6.0]), np.full((3, 1), 1e9), np.arange(3))
+    assert few._held_out(law, data, GPU, []).tolist() == pytest.approx([1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5])
+
+
+def test_a_coefficient_deviates_as_the_mean_of_its_rows_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logarithm of one number read sixteen times: the deviation of a reading over 4."""
+    reading = np.log(2.0) + np.random.default_rng(4).normal(0.0, 0.01, 16)
+    law: Any = SimpleNamespace(priors={"a": SimpleNamespace(fitted=True, low=0.1, high=10.0, value=2.0)})
+    data: Any = SimpleNamespace(measured_s=np.exp(reading))
+    monkeypatch.setattr(time, "residuals", lambda *given: np.log(given[-1]["a"]) - reading)
+    values, deviation = fit_coefficients(law, data, GPU, {"a": 1.5}, 50)
+    assert np.log(values["a"]) == pytest.approx(reading.mean(), abs=1e-4)
+    assert deviation["a"] == pytest.approx(reading.std(ddof=1) / 4.0, rel=0.05)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tests.compare import frames
-from tracetool.compare.accuracy import accuracy_table, breaches, compare_signatures
+from tracetool.compare.accuracy import Accuracy, accuracy_table, breaches, compare_signatures
 from tracetool.compare.thresholds import Threshold, parse_thresholds
 from tracetool.core.errors import BadInput
 
@@ -143,3 +143,17 @@ def test_a_threshold_that_covers_nothing_is_a_fault(scope: str) -> None:
 def test_a_threshold_on_energy_nobody_measured_is_a_fault() -> None:
     with pytest.raises(BadInput, match="no measured energy"):
         breaches(table(None), [Threshold("energy", 0.1)])
+
+
+def test_scopes_of_a_run_are_found_by_their_level() -> None:
+    rows = table(frames.energies())
+    of_levels = [
+        rows.head(1).with_columns(level=pl.lit(level), energy_j=pl.lit(joules))
+        for level, joules in (("kernels", 5.0), ("copies", 3.0))
+    ]
+    found = Accuracy("run", "a100-sxm", 1410.0, pl.concat([rows, *of_levels]), (), (), ())
+    kernels, copies = found.scope("kernels"), found.scope("copies")
+    assert kernels is not None
+    assert copies is not None
+    assert (kernels["energy_j"], copies["energy_j"]) == (5.0, 3.0)
+    assert found.scope("gap") is None

@@ -15,10 +15,12 @@ from tests.compare.folders import write_folder
 from tests.compare.sides import NO_CLOCKS, STEP, make_run, side
 from tracetool.compare.accuracy import breaches, compare_signatures
 from tracetool.compare.baseline_store import _require_steps
-from tracetool.compare.changes import DiffRequest, compare_sides
+from tracetool.compare.changes import DiffRequest, _scoped, compare_sides
 from tracetool.compare.diff_run import without_waits
 from tracetool.compare.energy_difference.classes import work_classes
-from tracetool.compare.energy_difference.intervals import side_by_side
+from tracetool.compare.energy_difference.factors import MatchedWork
+from tracetool.compare.energy_difference.intervals import Apart, drawn_parts, side_by_side
+from tracetool.compare.energy_difference.pairs import _matched_work
 from tracetool.compare.idle_groups import idle_groups
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.thresholds import Threshold
@@ -153,3 +155,47 @@ def test_work_that_only_head_has_is_stated_without_a_change() -> None:
     for row in table.to_dicts():
         assert (row["energy_base_j"], row["energy_head_j"]) == pytest.approx((0.0, 0.015))
         assert (row["energy_change_pct"], row["verdict"]) == (None, None)
+
+
+@pytest.mark.parametrize("incomparable", [False, True])
+def test_a_scope_is_told_by_the_mean_of_its_runs(incomparable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 and 102 J became 130 and 132: 29 % more, far beyond 5 %; other GPUs leave it open."""
+    figure = SimpleNamespace(
+        metric="energy", scope="gemm", base=np.array([100.0, 102.0]), head=np.array([130.0, 132.0]),
+        limit=0.05, within=0.0,
+    )  # fmt: skip
+    monkeypatch.setattr("tracetool.compare.changes.scope_figures", lambda *_: [figure])
+    nothing: Any = None
+    (judged,) = _scoped(nothing, nothing, DiffRequest("measured"), incomparable)
+    assert (judged.name, judged.scope, judged.base, judged.head) == ("energy", "gemm", 101.0, 131.0)
+    assert judged.change == pytest.approx((130.0 * 132.0 / (100.0 * 102.0)) ** 0.5 - 1.0)
+    assert judged.verdict == ("inconclusive" if incomparable else "regressed")
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_idle_energies_err_apart_on_two_gpus_and_together_on_one(foreign: bool) -> None:
+    """10 J each, known to a tenth: their difference to the root of two of it, or exactly."""
+    one = np.ones(1)
+    figures = {"energy_j": 1.0, "sd": 0.0, "family": "gemm"}
+    joined = pl.DataFrame({f"{name}_{s}": [v] for name, v in figures.items() for s in ("base", "head")})
+    sides: Any = [SimpleNamespace(cut=SimpleNamespace(measured=False))] * 2
+    nothing: Any = None
+    idle = Apart(nothing, 10.0 * one, 10.0 * one, (0.1 * one, 0.1 * one))
+    none = Apart(nothing, np.zeros(0), np.zeros(0), (np.zeros(0), np.zeros(0)))
+    drawn = drawn_parts(sides, joined, MatchedWork(*[one] * 9), (idle, none), 1.0, foreign=foreign)
+    assert drawn["idle"].std() == pytest.approx(2.0**0.5 if foreign else 0.0, rel=0.15, abs=1e-12)
+    assert drawn["difference"] == pytest.approx(drawn["idle"], abs=1e-9)
+
+
+def test_another_gpu_changes_the_roof_as_it_does_on_the_mean_of_both_runs_work() -> None:
+    """The base's work takes 4 ms here and 2 there, the head's 9 there and 6 here."""
+    columns: dict[str, Any] = dict.fromkeys(
+        (f"{name}_{side}" for name in ("energy_j", "time_s", "flops", "calls") for side in ("base", "head")),
+        1.0,
+    )
+    roofs = {"roof_s_base": 4.0, "roof_there_s_base": 2.0, "roof_s_head": 6.0, "roof_there_s_head": 9.0}
+    joined = pl.DataFrame([{"level": "signature"} | columns | roofs])
+    abroad, at_home = (_matched_work(joined, foreign=foreign) for foreign in (True, False))
+    assert abroad.gpu.tolist() == pytest.approx([(0.5 / 1.5) ** 0.5])
+    assert (abroad.roof.tolist(), at_home.roof.tolist()) == ([1.5], [4.5])
+    assert (at_home.gpu.tolist(), at_home.clock_time.tolist(), at_home.clock_power.tolist()) == ([1.0],) * 3

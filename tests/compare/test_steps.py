@@ -13,7 +13,7 @@ from tracetool.compare.baseline_store import Store
 from tracetool.compare.run_side import Reading, load_run
 from tracetool.compare.scopes import FIGURES
 from tracetool.compare.spread import PRIOR, Spread, learned, moderate
-from tracetool.compare.steps import mean_variance, within
+from tracetool.compare.steps import mean_variance, step_times, within
 
 
 def test_the_variance_of_a_mean_is_the_one_many_runs_show() -> None:
@@ -93,3 +93,22 @@ def test_a_baseline_keeps_its_steps(tmp_path: Path) -> None:
     assert back.classes.equals(run.classes.classes)
     times = steps.times.group_by("row").agg(pl.col("time_s").sum()).sort("row")["time_s"]
     np.testing.assert_allclose(times, run.classes.classes["time_s"])
+
+
+@pytest.mark.parametrize(
+    ("launches", "kept"), [([10, 19, 20, 30, 40], [0, 1, 2, 3, 4]), ([10, 19, 20, 21, 40], [1, 2, 3])]
+)
+def test_steps_of_other_work_are_left_out_where_most_are_alike(launches: list[int], kept: list[int]) -> None:
+    """Within a tenth of the median of 20 launches: two of five steps are no rule, three are."""
+    number = np.repeat(np.arange(5), launches)
+    kernels = pl.DataFrame(
+        {"signature": 7, "range": None, "start_ns": 1000 * np.arange(len(number)), "duration_ns": 600},
+        schema_overrides={"range": pl.Int64},
+    )  # fmt: skip
+    ranges = pl.DataFrame({"range": [0], "name": ["x"]})
+    classes = pl.DataFrame({"range": [""], "group": [""], "signature": [7]})
+    found = step_times(kernels, pl.Series(number), ranges, classes)
+    assert found.times["step"].to_list() == kept
+    assert found.times["time_s"].to_list() == pytest.approx([6e-7 * launches[i] for i in kept])
+    spans = [1e-6 * n for n in launches[:-1]] + [1e-6 * launches[-1] - 4e-7]
+    assert found.span_s.tolist() == pytest.approx([spans[i] for i in kept])

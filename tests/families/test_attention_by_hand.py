@@ -12,6 +12,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
 from tracetool.families.attention.memory_efficient import EFFICIENT
 from tracetool.families.attention.prefill import ENCODER
+from tracetool.families.attention.problem import attention_scores
 from tracetool.hardware.load import load_gpu
 
 
@@ -73,3 +74,13 @@ def test_a_tile_of_scores_takes_1_3_special_functions_each() -> None:
     assert gpu.sfu_per_clock_sm == 16
     assert pieces.core_cycles[0] == pytest.approx((step**6 + filling**6) ** (1 / 6), rel=1e-6)
     assert pieces.active[0] == pytest.approx(8 / 108)
+
+
+@pytest.mark.parametrize(
+    ("q_len", "phase", "decodes"),
+    [(1.0, "", True), (2.0, "", False), (2.0, "decode", True), (1.0, "prefill", False)],
+)
+def test_one_query_decodes_where_no_phase_is_stated(q_len: float, phase: str, decodes: bool) -> None:
+    row = {"batch": 2.0, "q_len": q_len, "kv_len": 64.0, "heads": 4.0, "kv_heads": 4.0, "head_dim": 64.0}
+    scores = attention_scores(_rows(phase=phase, dtype="bf16", **row), load_gpu("l40s"))
+    assert scores.decode.tolist() == [decodes]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -120,3 +120,10 @@ def test_rows_without_a_shape_count_nothing() -> None:
     rows = rows_of("gemm", m=np.nan, n=128, k=128)
     assert not known_shape(rows).any()
     assert count_work(rows, GPU).useful_flops[0] == 0
+
+
+def test_shares_that_are_no_whole_are_refused() -> None:
+    gemm = families()["gemm"]
+    assert replace(gemm) == gemm
+    with pytest.raises(ValueError, match=r"sum to 0\.9"):
+        replace(gemm, shares=(0.5, 0.3, 0.1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.prefill import ENCODER, PREFILL
+from tracetool.families.attention.prefill import ENCODER, PREFILL, _written
 from tracetool.hardware.load import load_gpu
 
 GPU = load_gpu("h100-sxm")
@@ -171,3 +171,8 @@ def test_encoders_pad_heads_as_their_kernels_do(pad: int, dim: int, padded: int)
         _rows(**row, head_dim=float(dim)), GPU, {**given, "pad_dim": float(pad)}
     ).core_cycles[0]
     assert core == pytest.approx(4 * 64 * 64 * padded / (1e-3 * GPU.rate("tensor_bf16")), rel=1e-3)
+
+
+def test_tokens_that_an_sm_writes_at_once_cost_their_share() -> None:
+    one, four = (_written(at_once)["token_clk"] for at_once in (1.0, 4.0))
+    assert four == (0.0, one[1] / 4.0)

@@ -211,3 +211,12 @@ def test_a_product_passes_over_a_once_more_for_padding_where_a_law_says_so(m: fl
     pieces = product_pieces(products(1, m, 512, 512), GPU, {**RATES, "launch_us": 1.0, **told})
     passed = m * 512 * padded if m % 4 else 0.0
     assert float(pieces.stream_s[0]) == pytest.approx(passed / GPU.dram_bytes_per_s)
+
+
+@pytest.mark.parametrize(("m", "busy"), [(1024, 64 / GPU.sm_count), (4096, 256 / (2 * GPU.sm_count))])
+def test_sms_are_busy_as_far_as_blocks_fill_their_waves(m: float, busy: float) -> None:
+    """Tiles of 128 x 128: 64 blocks in one wave of all SMs, or 256 in two."""
+    p = products(1, m, 1024, 512, tile_m=128.0, tile_n=128.0, split=1.0)
+    assert GPU.sm_count < 256 <= 2 * GPU.sm_count
+    pieces = product_pieces(p, GPU, {**RATES, "launch_us": 1.0})
+    assert float(pieces.active[0]) == pytest.approx(busy)

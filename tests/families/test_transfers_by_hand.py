@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.transfers.collective import THROUGH_HOST
+from tracetool.families.transfers.collective import THROUGH_HOST, choose_fabric
 from tracetool.families.transfers.fabric import PeerLinks
 from tracetool.families.transfers.host import carry_through_host, crowd, one_shot_through_host
 from tracetool.families.transfers.law import COPY
@@ -191,3 +191,13 @@ def test_low_latency_ends_where_the_wider_lines_catch_up(share: float, carried: 
     equal = behind_us * 1e-6 * RATE / (1.0 / 0.31 - 1.0 / (0.92 * 0.81)) * 8.0 / 14.0
     message = message_of(rows_of("collective", bytes=share * equal, ranks=8.0, kind="all_reduce"))
     assert protocols(message, links(adds=False)).tolist() == [carried]
+
+
+def test_peer_links_join_two_ranks_where_nothing_else_is_said() -> None:
+    """A bridge joins two PCIe cards: two ranks, and those that state no number; three go through the host."""
+    bridged = load_gpu("a100-pcie-40gb")
+    assert bridged.link_ranks == 2
+    rows = OperatorColumns(np.full(3, "collective", dtype=object), {"ranks": np.array([2.0, 3.0, np.nan])})
+    assert choose_fabric(rows, bridged).tolist() == [0, 1, 0]
+    unstated = OperatorColumns(np.array(["collective"], dtype=object), {})
+    assert choose_fabric(unstated, bridged).tolist() == [0]

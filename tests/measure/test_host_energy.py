@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.measure.host_energy import REST, host_energy
+from tracetool.measure.host_energy import REST, _without_gpus, host_energy
 
 S = 10**9
 
@@ -110,3 +110,15 @@ def test_a_meter_that_leaves_part_of_the_run_out_gives_no_energy() -> None:
 
 def test_a_run_without_such_meters_has_no_rows() -> None:
     assert host_energy(_run(_rows("gpu", np.arange(41.0), "power_w", np.full(41, 1.0)))) == ([], [])
+
+
+def test_the_rest_of_a_node_errs_as_the_node_and_its_gpus_do() -> None:
+    """100 J, 10 less or 12 more, in 4 s; 60 of them the GPUs', 3 less or 4 more."""
+    node = {"energy_j": 100.0, "energy_low_j": 90.0, "energy_high_j": 112.0, "power_w": 25.0, "meter": "m"}
+    gpus = {"energy_j": 60.0, "energy_low_j": 57.0, "energy_high_j": 64.0}
+    rest = _without_gpus(node, gpus)
+    assert (rest["energy_j"], rest["power_w"], rest["meter"]) == (40.0, 10.0, "m")
+    assert rest["energy_low_j"] == pytest.approx(40.0 - (10.0**2 + 4.0**2) ** 0.5)
+    assert rest["energy_high_j"] == pytest.approx(40.0 + (12.0**2 + 3.0**2) ** 0.5)
+    still = _without_gpus({**node, "energy_j": 0.0, "power_w": 0.0}, {**gpus, "energy_j": 0.0})
+    assert still["power_w"] is None

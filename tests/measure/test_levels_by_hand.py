@@ -52,3 +52,16 @@ def test_a_block_that_hardly_works_moves_nothing() -> None:
     assert levels.inner_variance(np.array([2.5, 0.5]), np.array([3.0, 1.0])) == pytest.approx(
         [0.0, 0.125 * 20.0**2]
     )
+
+
+def test_a_level_tied_to_those_long_after_it_errs_as_all_of_them() -> None:
+    """4500 unknowns, each 0.999999 of the one before: a millisecond of the first has the sum of squares."""
+    blocks, kept = 1500, 0.999999
+    band = np.stack([np.ones(3 * blocks), np.full(3 * blocks, -kept)])
+    active = Ramp(np.array([0.0, 1.5]), np.array([0.0, 1.5]))
+    levels = Levels(
+        1e-3 * np.arange(blocks + 1), np.ones((blocks, 3)), (active, NONE, NONE),
+        sparse.eye(3 * blocks, format="csr"), band, 1.0, 0.0, np.zeros(0),
+    )  # fmt: skip
+    _, deviation = levels.energy(np.zeros(1), np.array([1e-3]))
+    assert deviation == pytest.approx(1e-3 * np.sqrt((kept ** (2 * np.arange(3 * blocks))).sum()), rel=1e-3)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
 import polars as pl
 import pytest
 
 from tracetool.measure.measured_scopes import idle_watts, measured_scopes
+from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.tables.run import Run
 
@@ -82,6 +85,27 @@ def test_intervals_of_sums_take_the_place_of_sums_of_ends() -> None:
     assert (scopes["run"]["energy_low_j"], scopes["run"]["energy_high_j"]) == pytest.approx((598.5, 661.5))
     assert (scopes["copies"]["energy_low_j"], scopes["copies"]["power_high_w"]) == pytest.approx((0.0, 250.0))
     assert scopes["kernels"]["energy_low_j"] == pytest.approx(360.0)
+
+
+def test_errors_of_a_scope_are_those_of_its_own_signatures() -> None:
+    """A second of each signature: kernels are the first, copies the second, the run both and the gaps."""
+    asked: dict[int, list[list[float]]] = {}
+
+    def work_seconds(parts: pl.DataFrame, names: list[str]) -> dict[int, np.ndarray]:
+        seconds = np.zeros((len(names), 4))
+        for name, signature in parts.select("name", "signature").iter_rows():
+            seconds[names.index(name), signature] = 1.0
+        return {0: seconds}
+
+    def half_shares(seconds: dict[int, np.ndarray]) -> np.ndarray:
+        asked.update({device: rows.tolist() for device, rows in seconds.items()})
+        return np.array([0.1, 0.2, 0.3, 0.4])
+
+    sums = SimpleNamespace(classes={0: None}, work_seconds=work_seconds, half_shares=half_shares)
+    scopes = measured_scopes(cast("Run", Stub()), _energy(), cast("SignatureSums", sums))
+    assert asked == {0: [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 2], [1, 1, 1, 2]]}
+    high = {name: one["energy_high_j"] / one["energy_j"] for name, one in scopes.items()}
+    assert high == pytest.approx({"kernels": 1.1, "copies": 1.2, "gaps": 1.3, "run": 1.4})
 
 
 def test_without_a_log_there_is_time_alone() -> None:

@@ -26,9 +26,9 @@ from tracetool.measure.power_check.check import check_activity
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.rank_clocks import _drift
 from tracetool.measure.readings import resolve_updates
-from tracetool.measure.sampled_activity import activity_by_signature, activity_notes
+from tracetool.measure.sampled_activity import activity_by_signature, activity_notes, sampled_activity
 from tracetool.measure.sensors import calibrated, candidate_sensors
-from tracetool.measure.solve import _stretch
+from tracetool.measure.solve import Prior, _stretch, _System
 from tracetool.measure.timeline import build_timeline
 from tracetool.tables.run import Run
 
@@ -211,3 +211,24 @@ def test_a_drift_is_known_to_the_deviation_of_its_interval() -> None:
     # of a straight line through them; the slope of medians errs by 2 % more
     assert deviation == pytest.approx(300.0 / np.sqrt(((at - at.mean()) ** 2).sum()), rel=0.35)
     assert _drift(at[:19], 200.0 * at[:19]) == (0.0, 0.0)
+
+
+def test_clocks_of_samples_are_told_without_a_twentieth_at_either_end() -> None:
+    samples = pl.DataFrame({"act_sm": [0.5] * 101, "clock_mhz": [1000.0 + 10.0 * i for i in range(101)]})
+    told = sampled_activity(samples)
+    assert "clock 1,050 to 1,950 MHz (5 to 95 % of samples)" in told
+
+
+@pytest.mark.parametrize("bound", [0.0, 0.5])
+def test_many_powers_are_found_as_few_are(bound: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By steps instead of by a factor of the whole matrix; a sum known to 2 J ties them as readings do."""
+    random = np.random.default_rng(8)
+    shares = random.dirichlet(np.ones(6), 40)
+    prior = Prior(np.full(6, 200.0), np.full(6, 30.0), np.ones(6), 0.2, 0.0, 900.0)
+    totals = (np.array([[2.0, 1.0, 3.0, 0.0, 0.0, 1.0]]), np.array([1500.0]), np.array([2.0]))
+    readings = shares @ random.uniform(100.0, 300.0, 6)
+    system = _System(sparse.csr_matrix(shares), np.full(40, 0.01), prior, np.full(6, bound), totals)
+    asked = (readings, np.full(6, 20.0), prior.mean_w, prior.mean_w)
+    few = system.powers(*asked)
+    monkeypatch.setattr("tracetool.measure.solve._LARGE", 1)
+    assert system.powers(*asked) == pytest.approx(few, rel=1e-3)

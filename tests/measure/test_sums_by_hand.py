@@ -24,7 +24,7 @@ from tracetool.measure.clock_fit import _pieces
 from tracetool.measure.counter import check_counter
 from tracetool.measure.design import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
-from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.identify_sensor import IdentifiedSensor, identify_sensor
 from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.prior import _filled_power, prior_of
@@ -83,6 +83,13 @@ def test_a_log_speaks_of_what_its_first_filter_reaches_to_its_last_reading() -> 
     assert last == pytest.approx(11.0 - 0.02 - 0.01)
     assert first == pytest.approx(10.0 - 0.02 - 0.09 - 0.5 * np.log(100.0))
     assert boxes.weight.sum() == pytest.approx(1.0)
+
+
+def test_a_filter_is_as_long_as_a_box_that_spreads_as_far() -> None:
+    """A box is its own length; two moments d apart deviate as a box of the root of 3 of it, 12 d^2 / 4."""
+    assert Boxes(_one(0.5), _one(0.2), _one(1.0)).length_s == pytest.approx(0.3)
+    moments = Boxes(_one(0.1, 0.5), _one(0.1, 0.5), _one(0.5, 0.5))
+    assert moments.length_s == pytest.approx(3.0**0.5 * 0.4)
 
 
 def test_a_lag_is_ten_boxes_of_an_exponential() -> None:
@@ -220,6 +227,10 @@ def test_work_that_ends_before_a_logs_second_reading_overlaps_it() -> None:
     with pytest.raises(BadInput, match=r"begins 7,199 s after it\)") as zone:
         check_overlap(work(-7198.0, -7190.0), log, 0, "run")
     assert "if --tz were 2 h more" in str(zone.value.fix)
+    later = PowerLog("draw", time + 3 * 3600.0, np.full(10, 100.0), NONE, NONE)
+    with pytest.raises(BadInput, match="do not overlap") as east:
+        check_overlap(work(0.0, 10.0), later, 0, "run")
+    assert "if --tz were 3 h more" in str(east.value.fix)
     with pytest.raises(BadInput, match=r"begins 99 s before it\)") as other:
         check_overlap(work(100.0, 101.0), log, 0, "run")
     assert "the same run" in str(other.value.fix)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.model.gpu_data import monitored
 from tests.model.operators import every_family, rows_of
+from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.pricing import laws
@@ -17,6 +18,7 @@ from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.operands import SWITCHING, content_factor, operand_activity
 from tracetool.model.paced import paced
 from tracetool.model.phases import PhaseCurves, programs_under_cap
+from tracetool.model.predict import predict_rows
 from tracetool.model.shares import host_share
 from tracetool.model.traced import law_in_trace, start_band
 
@@ -96,3 +98,28 @@ def test_a_law_whose_traces_err_by_no_time_keeps_its_band_however_short_a_kernel
     pieces = law.parts(rows, H100, values)
     low, high = start_band(np.array([-0.1]), np.array([0.2]), rows, law, pieces, H100)
     assert (low[0], high[0]) == pytest.approx((-0.1, 0.2), rel=1e-12)
+
+
+def test_an_error_of_time_costs_base_energy_and_takes_power_of_the_counts() -> None:
+    """ln E gains by the base share of it and ln P loses by the rest, beside the same errors."""
+    rows = rows_of("gemm", m=[4096.0, 64.0], n=4096.0, k=4096.0)
+    made = predict_rows(rows, H100, np.array([900.0, 1500.0]))
+    base = made.parts_j["base"] / made.energy_j
+    assert (base > 0.05).all()
+    assert (base < 0.95).all()
+    time = np.log(made.timing.high)
+    of_energy, of_power = np.log(made.energy_high_j / made.energy_j), np.log(made.power_w / made.power_low_w)
+    assert of_energy**2 - of_power**2 == pytest.approx(time**2 * (base**2 - (1.0 - base) ** 2))
+
+
+def test_a_timers_error_widens_both_ends_of_a_measured_time_alike() -> None:
+    """10 % of deviation beside what is left of the model's own error: squares of logarithms add up."""
+    ends = []
+    for deviation in (0.0, 10.0):
+        rows = rows_of("elementwise", elements=[1e7], duration_us=100.0, duration_sd_us=deviation,
+                       recorded_clock_mhz=1500.0)  # fmt: skip
+        timing = predict_rows(rows, H100, np.array([1500.0, 900.0]), anchor=True).timing
+        ends.append([np.log(side) ** 2 for side in (timing.low, timing.high)])
+    more = np.log1p(0.1 * Z90) ** 2
+    assert ends[1][0] - ends[0][0] == pytest.approx(np.full((1, 2), more))
+    assert ends[1][1] - ends[0][1] == pytest.approx(np.full((1, 2), more))

@@ -11,7 +11,7 @@ from tests.model.operators import rows_of
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.load import load_gpu
-from tracetool.model.own_kernels import left_out, shrunk_variance
+from tracetool.model.own_kernels import _Group, left_out, shrunk_variance
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 
@@ -130,3 +130,9 @@ def test_a_single_measured_kernel_tells_of_the_others() -> None:
     factor = us(beside)[1:] / us(alone)[1:]
     assert ((factor > 1.01) & (factor < SLOWER)).all()
     assert all("own kernels" in str(basis) for basis in beside.timing.basis[1:])
+
+
+def test_a_mean_of_a_group_deviates_by_its_own_error_and_by_what_groups_differ_by() -> None:
+    """Variances of 1/4 and 1/100 beside one of 1/4 between groups; nothing known stays nothing."""
+    group = _Group(np.array([4.0, 100.0, 0.0]), np.zeros(3))
+    assert group.within(0.25).tolist() == pytest.approx([1.0 / 0.5, 1.0 / 0.26, 0.0])

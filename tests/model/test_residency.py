@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,12 @@ def test_no_interval_of_power_passes_the_board_limit(name: str) -> None:
     made = predict_rows(rows, gpu, gpu.supported_clocks_mhz()[::7])
     assert (made.power_high_w <= prior_number("power.cap_reading") * gpu.power_limit_w + 1e-9).all()
     assert (made.power_w <= made.power_high_w).all()
+
+
+def test_a_cache_nobody_knows_keeps_nothing() -> None:
+    rows = every_family()["attention decode"]
+    work = Work.of(len(rows), dram_bytes=np.full(len(rows), 1e6))
+    unknown = replace(A100, l2_bytes=np.nan)
+    assert missed_bytes(rows, work, unknown).tolist() == work.dram_bytes.tolist()
+    nothing = Work.of(len(rows), dram_bytes=np.zeros(len(rows)))
+    assert missed_bytes(rows, nothing, unknown).tolist() == [0.0] * len(rows)

@@ -15,7 +15,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import row_pieces, time_rows
-from tracetool.replay.run_rows import run_rows
+from tracetool.replay.run_rows import _shares, run_rows
 from tracetool.tables.run import Run
 
 #: Streams and times of a recording: name, stream, start and duration. [us]
@@ -121,3 +121,12 @@ def test_a_coarse_timer_widens_what_the_model_alone_predicts(data: Path, tmp_pat
     stated = predict_run(run, None, [1980.0], anchor=False).signatures
     width = [(f["duration_high_us"] / f["duration_us"]).to_numpy() for f in (recorded, stated)]
     assert (width[0] >= width[1] - 1e-9).all() and (width[0] > width[1] + 0.01).any()
+
+
+def test_a_kernel_beside_the_last_of_three_collectives_is_beside_that_one_alone() -> None:
+    """Collectives of 10, 20 and 30 ns; kernels over half of the second, all of the third, and two of them."""
+    start = np.array([0.0, 100.0, 200.0, 110.0, 205.0, 50.0])
+    length = np.array([10.0, 20.0, 30.0, 20.0, 10.0, 180.0])
+    chosen = np.arange(6) < 3
+    share = _shares(start, start + length, np.zeros(6), chosen)
+    assert share.tolist() == pytest.approx([1.0, 1.0, 1.0, 0.5, 1.0, 50.0 / 180.0])

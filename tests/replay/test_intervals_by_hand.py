@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from tests.model.operators import rows_of
-from tracetool.replay.budget import IDLE_ERROR, DeviceWork, Spread, budget
+from tracetool.core.operators import OperatorColumns
+from tracetool.replay.budget import IDLE_ERROR, DeviceWork, Spread, budget, work_spread
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.taken_out import Closed, closed
 from tracetool.replay.gaps import NAMES
@@ -139,3 +140,18 @@ def test_predicted_joules_of_a_row_are_those_of_all_its_launches() -> None:
     assert (row["time_ms"], row["flops"], row["dram_bytes"]) == pytest.approx((2.0, 4e9, 4e6))
     assert (row["operator"], row["shape"]) == ("aten::mm", "64x32 32x16")
     assert (row["m"], row["n"], row["k"]) == (64, 16, 32)
+
+
+def test_a_clock_nobody_recorded_is_an_error_of_all_kernels_together() -> None:
+    """Two families of 1 ms each, 20 % less: 10 % of that is the clock's, which both ran at."""
+    timing = SimpleNamespace(low=np.full((2, 1), 0.8), high=np.full((2, 1), 1.2), clock_low=np.full(2, 0.9))
+    joules = np.array([[0.1], [0.1]])
+    predicted: Any = SimpleNamespace(
+        timing=timing, energy_j=joules, energy_low_j=joules, energy_high_j=joules
+    )
+    rows = OperatorColumns(np.array(["gemm", "softmax"], dtype=object), {})
+    work = DeviceWork(rows, predicted, np.full((2, 1), 1e-3), joules)
+    below, above = work_spread(work, np.ones(2, np.bool_)).time_s
+    own = 1.0 - np.exp(-np.sqrt(np.log(0.8) ** 2 - np.log(0.9) ** 2))
+    assert below.tolist() == pytest.approx([1e-3 * np.hypot(own * 2**0.5, 2 * 0.1)])
+    assert above.tolist() == pytest.approx([1e-3 * 0.2 * 2**0.5])

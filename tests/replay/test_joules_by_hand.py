@@ -14,12 +14,14 @@ from tests.model.operators import rows_of
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
+from tracetool.replay.breakdown import _with_idle
 from tracetool.replay.budget import DeviceWork, Spread, budget
 from tracetool.replay.diagnosis.altered import Altered, fused
 from tracetool.replay.diagnosis.latent import _SUMS, CAUSE_COLUMNS, _rated
 from tracetool.replay.diagnosis.neighbors import chain_shares
 from tracetool.replay.diagnosis.replayed import _idle_j, replayed
 from tracetool.replay.diagnosis.sides import CutRun, Side
+from tracetool.replay.gaps import Gap
 from tracetool.replay.governor import Governor
 from tracetool.replay.gpu_work import _own_errors
 from tracetool.replay.prepare import _in_range, prepare
@@ -62,9 +64,13 @@ def test_a_fused_kernel_saves_writing_as_far_as_memory_bounds_it(
     booked: Any = SimpleNamespace(
         recorded=SimpleNamespace(replays=replays), cut=SimpleNamespace(kernels=_stream([0, 1]))
     )
-    after = fused(booked, Altered(np.ones(2), np.ones(2), 1.0, np.zeros(2)), "gemm", "elementwise")
+    before = Altered(np.ones(2), np.ones(2), 1.0, np.zeros(2))
+    after = fused(booked, before, "gemm", "elementwise")
     assert after.time.tolist() == pytest.approx([time, 0.75])
     assert after.energy.tolist() == pytest.approx([energy, 0.75])
+    timing.work.dram_bytes = np.array([10e6, 2e6])  # less than is handed on: no kernel takes no time
+    least = fused(booked, before, "gemm", "elementwise")
+    assert (least.time[1], least.energy[1]) == pytest.approx((0.01, 0.01))
 
 
 def test_factors_of_a_group_below_a_joule_and_a_millisecond() -> None:
@@ -241,3 +247,25 @@ def test_a_governor_tells_how_fast_overlapping_kernels_were_recorded(
     )
     assert made.cap.speed is not None
     assert made.cap.speed.tolist() == [speed] * n
+
+
+def test_what_is_not_replayed_leaves_its_time_idle() -> None:
+    """Of 60 ms two kernels ran in 20 ms; that between them is not replayed: 40 ms at 50 W are 2 J."""
+    ms = 1_000_000
+    replayed = SimpleNamespace(
+        start_ns=np.array([0.0, 20.0, 50.0]) * ms, end_ns=np.array([10.0, 40.0, 60.0]) * ms,
+        each_reason=np.full(3, int(Gap.HOST)),
+    )  # fmt: skip
+    replays: Any = SimpleNamespace(
+        work=SimpleNamespace(device=np.zeros(3, np.int64)), at=lambda *_, **__: replayed,
+        in_replay=np.array([True, False, True]),
+        predicted=SimpleNamespace(idle_w=np.array([50.0])),
+    )  # fmt: skip
+    active = pl.DataFrame(
+        {"name": ["work"], "launches": [2], "recorded_time_ms": [20.0], "device_time_ms": [20.0],
+         "energy_j": [6.0], "share": [1.0]}
+    )  # fmt: skip
+    found = _with_idle(active, {"gap": pl.Series("gap", ["work"] * 3)}, replays, 0)
+    assert found["energy_j"].to_list() == pytest.approx([6.0, 2.0])
+    assert found["idle_ms"].to_list() == pytest.approx([0.0, 40.0])
+    assert found["share"].to_list() == pytest.approx([0.75, 0.25])

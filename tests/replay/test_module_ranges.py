@@ -11,7 +11,7 @@ import pytest
 
 import tracetool as tt
 from tests.sources.makers import nsys_tables, write_tables
-from tracetool.replay.module_paths import range_modules
+from tracetool.replay.module_paths import _folded, range_modules
 from tracetool.replay.tree import STEP
 
 
@@ -72,3 +72,14 @@ def test_marks_in_an_export_group_its_kernels(tmp_path: Path) -> None:
     assert launches["decoder.layers.*.mlp"] >= 2
     assert sum(n for name, n in launches.items() if name != "run") == launches["run"]
     assert groups["energy_j"][:-1].sum() == pytest.approx(groups["energy_j"][-1], rel=1e-9)
+
+
+def test_instances_beside_each_other_are_counted_from_zero() -> None:
+    """Two layers of a query and a value each: both layers are one name, the two in them stay apart."""
+    nodes = pl.DataFrame(
+        {"node": range(7), "above": [-1, 0, 1, 1, 0, 4, 4],
+         "name": ["Model_0", "Layer_0", "Linear_0", "Linear_1", "Layer_1", "Linear_2", "Linear_3"]}
+    )  # fmt: skip
+    assert _folded(nodes)["label"].to_list() == [
+        "Model_0", "Layer_*", "Linear_*[0]", "Linear_*[1]", "Layer_*", "Linear_*[0]", "Linear_*[1]",
+    ]  # fmt: skip

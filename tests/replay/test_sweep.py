@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +16,7 @@ from tests.conftest import Tool
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.operating_points import TIE, least
 from tracetool.replay.sweep import gain_interval, sweep
+from tracetool.replay.sweep_families import family_choices
 
 ROWS = pl.DataFrame(
     {
@@ -80,3 +83,21 @@ def test_what_a_point_saves_is_against_the_base_with_errors_they_share_in_part()
     assert gain_interval(row, {**base, "energy_j": 0.0}) == (0.0, 0.0, 0.0)
     nothing = {"energy_j": 0.0, "energy_low_j": 0.0, "energy_high_j": 0.0}
     assert gain_interval(nothing, base) == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_a_family_saves_at_its_own_clock_with_errors_two_clocks_share_in_part() -> None:
+    """8 mJ +- 10 % for 10 +- 20 %, twice as slow; the copy is best where it is."""
+    table: Any = SimpleNamespace(
+        frame=pl.DataFrame(
+            {"family": ["gemm", "gemm", "copy", "copy"], "clock_mhz": [900.0, 1400.0] * 2,
+             "duration_us": [20.0, 10.0, 5.0, 5.0], "energy_mj": [8.0, 10.0, 40.0, 30.0],
+             "energy_low_mj": [7.2, 8.0, 40.0, 30.0], "energy_high_mj": [8.8, 12.0, 40.0, 30.0]}
+        )
+    )  # fmt: skip
+    copy, gemm = family_choices(table, 1400.0, 0.05, 0.9).iter_rows(named=True)
+    half = 0.8 * (0.1**2 + 0.2**2 - 2 * 0.9 * 0.1 * 0.2) ** 0.5
+    saved = [gemm[f"energy_saved{end}"] for end in ("", "_low", "_high")]
+    assert saved == pytest.approx([0.2, 0.2 - half, 0.2 + half])
+    assert (gemm["best_clock_mhz"], gemm["slowdown"], gemm["share"]) == pytest.approx((900.0, 1.0, 0.25))
+    assert (gemm["within_clock_mhz"], gemm["within_saved"]) == (1400.0, 0.0)
+    assert [copy[f"energy_saved{end}"] for end in ("", "_low", "_high")] == [0.0, 0.0, 0.0]

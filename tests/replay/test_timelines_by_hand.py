@@ -152,3 +152,15 @@ def test_time_and_joules_of_each_step_are_those_of_its_launches() -> None:
     assert table["span_ms"].to_list() == pytest.approx([6.0, 4.0])
     assert table["device_time_ms"].to_list() == pytest.approx([5.0, 4.0])
     assert table["energy_j"].to_list() == pytest.approx([1.5, 2.0])
+
+
+def test_three_kernels_share_what_runs_at_each_moment() -> None:
+    """From 0, 4 and 6 to 10, 14 and 20 ns, each on half of the SMs: two fill them, three are crowded."""
+    half = np.full(3, 0.5)
+    rates = Rates(half, np.full(3, 50.0), np.full(3, 10.0), np.zeros(3), np.zeros(3))
+    start, end = np.array([0.0, 4.0, 6.0]), np.array([10.0, 14.0, 20.0])
+    shared = share(start, end, np.arange(3), rates)
+    # alone, two, three, two and one of them: 4, 2, 4, 4 and 6 ns
+    assert shared.clock_ns.tolist() == pytest.approx([4 + 2 + 4 / 1.5, 2 + 4 / 1.5 + 4, 4 / 1.5 + 4 + 6])
+    assert shared.base_ns.tolist() == pytest.approx([4 + 1 + 4 / 3, 1 + 4 / 3 + 2, 4 / 3 + 2 + 6])
+    assert shared.base_ns.sum() == pytest.approx(shared.busy_ns) == pytest.approx(20.0)

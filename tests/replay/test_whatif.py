@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -55,6 +55,18 @@ def test_graph_nodes_issued_one_by_one_wait_for_the_host() -> None:
         launched_one_by_one(graph, replace(one_call, in_graph=np.zeros(6, np.bool_)), first, np.ones(6))
         is graph
     )
+
+
+def test_what_the_host_does_after_a_graph_is_later_by_all_its_nodes() -> None:
+    """Three nodes of one launch, 30 us of the host each: the first starts 30 us later, what follows 90."""
+    work, calls = played([Step(0, 5_000.0, 4_000.0)] * 4)
+    in_graph = np.array([True, True, True, False])
+    work = replace(work, call=np.array([0, 0, 0, 1], np.int32), in_graph=in_graph)
+    two = np.array([0, 3])
+    calls = replace(calls, **{f.name: getattr(calls, f.name)[two] for f in fields(calls)})
+    graph, _ = dependency_graph(work, calls)
+    slow = launched_one_by_one(graph, work, calls, np.full(4, 30_000.0))
+    assert _span(slow, work) - _span(graph, work) == pytest.approx(90_000 - 30_000, rel=0.02)
 
 
 def test_calls_left_out_cost_the_host_nothing() -> None:

@@ -10,7 +10,9 @@ from tracetool.measure.fingrav.basis import end_spline
 from tracetool.measure.fingrav.campaign_runs import Part, join_parts
 from tracetool.measure.fingrav.executions import Executions, steady_execution
 from tracetool.measure.fingrav.interleaving import Activities, _samples_near, _solved
-from tracetool.measure.fingrav.stitch import Samples
+from tracetool.measure.fingrav.profile import _outliers
+from tracetool.measure.fingrav.settling import GoldenSamples
+from tracetool.measure.fingrav.stitch import Placed, Samples, place
 
 
 def _part(begin_s: float, components: dict[str, float], names: tuple[str, ...], error_s: float) -> Part:
@@ -95,3 +97,32 @@ def test_a_spline_has_no_function_without_a_place() -> None:
     assert (values.max(axis=0) > 0.4).all()
     assert (np.diff(place) > 0).all()
     assert (place[0], place[-1]) == pytest.approx((0.0, 1.0), abs=0.06)
+
+
+@pytest.mark.parametrize(("window_s", "count"), [(0.0, 12), (0.0, 11), (1e-3, 12)])
+def test_unusual_executions_have_a_profile_by_a_dozen_samples(window_s: float, count: int) -> None:
+    """Means over a window are of what ran before as well, and eleven samples are too few."""
+    rows, phase = np.arange(count), np.linspace(0.0, 1.0, count)
+    start = rows * 1e-3
+    placed = Placed(rows, rows, phase, phase, np.ones(count))
+    data = GoldenSamples(
+        Executions(rows, np.zeros(count, np.int64), start, start + 1e-3),
+        Samples(start, {"total": np.full(count, 300.0)}, window_s, 1e-3, 0.0),
+        placed, np.zeros(count, np.bool_), 0, 1, 11, 0,
+    )  # fmt: skip
+    curve = _outliers(data, np.ones(count, np.bool_))
+    if window_s or count < 12:
+        assert curve is None
+    else:
+        assert curve is not None
+        assert (curve.kind, curve.mean_w, curve.samples) == ("outlier", pytest.approx(300.0), 12)
+
+
+@pytest.mark.parametrize(("error_s", "inside"), [(0.0, [0, 1, 2, 3, 4]), (1e-4, [1, 2, 3]), (9.0, [2])])
+def test_moments_that_may_lie_outside_of_an_execution_are_left_out(error_s: float, inside: list[int]) -> None:
+    """0.1, 0.24, 0.5, 0.76 and 0.9 ms into one of a millisecond: 0.2 ms from its ends, or a quarter of it."""
+    executions = Executions(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([5.0]), np.array([5.001]))
+    at = np.array([0.1, 0.24, 0.5, 0.76, 0.9, 1.1])
+    found = place(Samples(5.0 + 1e-3 * at, {"total": np.ones(6)}, 0.0, 1e-3, error_s), executions)
+    assert found.sample.tolist() == inside
+    assert found.end.tolist() == pytest.approx(at[inside], rel=1e-6)
