@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from tracetool.compare.accuracy_sums import transfer_ms
+from tracetool.compare.accuracy_sums import ratio, transfer_ms
 from tracetool.compare.baseline_store import _part
 from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.decomposition import Pairs, decompose
@@ -24,11 +24,12 @@ from tracetool.compare.matched import CAUSES, _names
 from tracetool.compare.outcome import DEFAULT_LIMIT
 from tracetool.compare.run_side import Basis, Reading, _gaps, load_run
 from tracetool.compare.run_tables.batch_curve import _row, curve_energy, left_out_errors
+from tracetool.compare.run_tables.contrasts import leading_factor
 from tracetool.compare.run_tables.factors import FACTORS, log_factors
 from tracetool.compare.run_tables.findings import idle_statement
 from tracetool.compare.run_tables.latent import _peak
 from tracetool.compare.significance import Criteria, Effects, detectable
-from tracetool.compare.spread import Spread, learned
+from tracetool.compare.spread import Spread, learned, moderate
 from tracetool.compare.thresholds import Threshold
 from tracetool.hardware.load import load_gpu
 
@@ -264,3 +265,26 @@ def test_changes_are_judged_by_the_limit_on_the_energy_of_the_whole(monkeypatch:
         with pytest.raises(KeyboardInterrupt):
             compare_sides(side, side, request, parts=pl.DataFrame(), clock_ratios=pl.DataFrame())
     assert limits == [0.01, DEFAULT_LIMIT]
+
+
+def test_a_part_of_nothing_is_no_number() -> None:
+    frame = pl.DataFrame({"part": [3.0, 0.0, 2.0], "whole": [6.0, 0.0, 0.0]})
+    assert frame.select(ratio(pl.col("part"), pl.col("whole"))).to_series().to_list() == [0.5, None, None]
+
+
+def test_the_leading_factor_is_that_of_most_of_each_pairs_base() -> None:
+    """GPU time takes 90 and 10 % of 1 and 100 J, power 10 and 30 %: half and a fifth in the middle."""
+    pairs = pl.DataFrame({"base_j": [1.0, 100.0], **{name: [0.0, 0.0] for name in FACTORS}}).with_columns(
+        pl.Series("GPU time", [-0.9, 10.0]), pl.Series("power per GPU", [0.1, 30.0])
+    )
+    assert leading_factor(pairs) == ("GPU time", pytest.approx(0.5 / 0.7))
+
+
+@pytest.mark.parametrize(("variances", "fits"), [(100.0, True), (200.0, False)])
+def test_a_spread_of_one_run_is_hardly_ever_too_small(variances: float, fits: bool) -> None:
+    """One freedom beside one: a variance of less than 161 times is within the 95 % point of F."""
+    apart = np.sqrt(2.0 * variances) * 0.01
+    base = np.exp(np.array([[0.0], [apart]]))
+    head = np.ones((1, 1))
+    assert stats.f.ppf(0.95, 1, 1) == pytest.approx(161.4, abs=0.1)
+    assert bool(moderate(base, head, Spread(0.01, 1.0, "x")).fits[0]) == fits

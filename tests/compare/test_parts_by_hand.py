@@ -14,20 +14,28 @@ from tests.compare import frames
 from tests.compare.folders import write_folder
 from tests.compare.sides import NO_CLOCKS, STEP, make_run, side
 from tracetool.compare.accuracy import breaches, compare_signatures
+from tracetool.compare.baseline import add_baseline
 from tracetool.compare.baseline_store import _require_steps
 from tracetool.compare.changes import DiffRequest, _scoped, compare_sides
 from tracetool.compare.diff_run import without_waits
-from tracetool.compare.energy_difference.classes import work_classes
-from tracetool.compare.energy_difference.factors import MatchedWork
+from tracetool.compare.energy_difference.classes import _per_launch, work_classes
+from tracetool.compare.energy_difference.difference import _split
+from tracetool.compare.energy_difference.factors import CAUSES, MatchedWork
 from tracetool.compare.energy_difference.intervals import Apart, drawn_parts, side_by_side
 from tracetool.compare.energy_difference.pairs import _matched_work
 from tracetool.compare.idle_groups import idle_groups
+from tracetool.compare.levels import _SUMS, _kernels
+from tracetool.compare.matched import CAUSES as DIFF_CAUSES
 from tracetool.compare.pairing import pair_sides
+from tracetool.compare.run_side import Reading
 from tracetool.compare.thresholds import Threshold
+from tracetool.hardware.load import load_gpu
 from tracetool.replay.diagnosis.sides import cut_run
 from tracetool.replay.time_parts import IdleTimes
 from tracetool.tables.run import Run, write_run
 from tracetool.tables.schema import load_schema
+
+NONE = np.zeros(0)
 
 
 def test_a_limit_on_one_group_is_not_broken_by_another() -> None:
@@ -199,3 +207,104 @@ def test_another_gpu_changes_the_roof_as_it_does_on_the_mean_of_both_runs_work()
     assert abroad.gpu.tolist() == pytest.approx([(0.5 / 1.5) ** 0.5])
     assert (abroad.roof.tolist(), at_home.roof.tolist()) == ([1.5], [4.5])
     assert (at_home.gpu.tolist(), at_home.clock_time.tolist(), at_home.clock_power.tolist()) == ([1.0],) * 3
+
+
+@pytest.mark.parametrize("reading", [None, Reading(gpu="h100-sxm")])
+def test_baselines_are_read_as_asked(
+    reading: Reading | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def load(*given: Any) -> Any:
+        asked.append(given[2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tracetool.compare.baseline.expand", lambda runs: [Path(r) for r in runs])
+    monkeypatch.setattr("tracetool.compare.baseline.chosen_basis", lambda *_: "measured")
+    monkeypatch.setattr("tracetool.compare.baseline.load_run", load)
+    with pytest.raises(KeyboardInterrupt):
+        add_baseline(tmp_path, ["a"], reading=reading)
+    assert asked == [reading or Reading()]
+
+
+def test_a_roof_is_the_longer_of_computing_and_moving_on_either_gpu() -> None:
+    """1 TFLOP of BF16 beside 1 MB, and 1 GFLOP beside 10 GB; without a shape there is none."""
+    schema = load_schema("signatures")
+    needed = {c.name: 1 for c in schema.columns if not c.nullable and c.type != "string"}
+    texts = {"name": ["a", "b", "c"], "kind": ["kernel"] * 3, "family": ["gemm"] * 3}
+    table = schema.conform(pl.DataFrame({**texts, **needed, "signature": [0, 1, 2]}))
+    flops, moved = np.array([1e12, 1e9, 1e12]), np.array([1e6, 1e10, 1e6])
+    signatures = pl.DataFrame(
+        {"signature": [0, 1, 2], "family": ["gemm"] * 3, "flops": flops, "dram_bytes": moved,
+         "predicted_from": ["shapes", "shapes", "trace"]}
+    )  # fmt: skip
+    replays = SimpleNamespace(rows=SimpleNamespace(text=lambda _: np.full(3, "bf16", dtype=object)))
+    cuts: list[Any] = [
+        SimpleNamespace(
+            run=SimpleNamespace(signatures=table),
+            recorded=SimpleNamespace(
+                gpu=gpu, totals=[{"clock_mhz": mhz}], signatures=signatures, replays=replays
+            ),
+        )
+        for gpu, mhz in (("a100-sxm", 1200.0), ("h100-sxm", 1500.0))
+    ]  # fmt: skip
+    found = _per_launch(cuts[0], cuts[1])
+    for name, gpu, mhz in (("roof_s", "a100-sxm", 1200.0), ("roof_there_s", "h100-sxm", 1500.0)):
+        one = load_gpu(gpu)
+        computing = 1e12 / one.peak_flops("tensor_bf16", mhz)
+        assert found[name].to_list() == pytest.approx([computing, 1e10 / one.dram_bytes_per_s, None])
+
+
+def test_a_cause_lies_between_the_twentieths_of_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1001 energies from 0 to 1000 J a twentieth lies below 50 and one above 950."""
+    figures = ("launches", "flops", "time_s", "energy_j", "name", "operator", "module", "family")
+    joined = pl.DataFrame(
+        {"level": ["signature"], **{f"{name}_{s}": [None] for name in figures for s in ("base", "head")}},
+        schema_overrides={f"{name}_{s}": pl.Float64 for name in figures[:4] for s in ("base", "head")},
+    )  # fmt: skip
+    nothing: Any = None
+    none = Apart(joined.clear(), NONE, NONE, (NONE, NONE))
+    where = "tracetool.compare.energy_difference.difference"
+    parts = {cause: np.array([500.0 if cause == "work" else 0.0]) for cause in CAUSES}
+    monkeypatch.setattr(f"{where}.side_by_side", lambda *_: none)
+    monkeypatch.setattr(f"{where}.all_parts", lambda *_: parts)
+    monkeypatch.setattr(
+        f"{where}.drawn_parts", lambda *_, **__: dict.fromkeys((*CAUSES, "difference"), np.arange(1001.0))
+    )
+    sides: Any = [SimpleNamespace(energy_j=joules, idle=None, waiting=None) for joules in (100.0, 600.0)]
+    _, totals = _split(sides, joined, nothing, 1.0, foreign=False)
+    assert totals["cause"].to_list() == ["work", "difference"]
+    for row in totals.select("change_j", "change_low_j", "change_high_j", "share").iter_rows():
+        assert row == pytest.approx((500.0, 50.0, 950.0, 1.0))
+
+
+def test_a_kernel_matched_with_two_has_its_share_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten launches for 50 J four are the first pair's: 20 and 30 J, and twice that in the next run."""
+    parts = pl.DataFrame(
+        {
+            "side": ["base", "base", "head", "head"],
+            "class": [7] * 4,
+            "pair": [0, 1] * 2,
+            "launches": [4, 6] * 2,
+        }
+    )
+    texts = ("name_base", "name_head", "family", "operator", "range", "relation")
+    of_pairs = {name: ["x", "x"] for name in texts} | {cause: [0.0, 0.0] for cause in DIFF_CAUSES}
+    told = []
+
+    def verdicts(_: pl.DataFrame, figures: list[Any], __: Any) -> pl.DataFrame:
+        told.extend(one["energy_j"].tolist() for one in figures)
+        return pl.DataFrame()
+
+    for what, instead in (
+        ("pair_half_width", lambda: pl.lit(0.0)), ("step_sums", lambda *_: None), ("within", lambda *_: None),
+        ("_with_means", lambda one, _: one), ("_with_verdicts", verdicts), ("replace", lambda one, **_: one),
+    ):  # fmt: skip
+        monkeypatch.setattr(f"tracetool.compare.levels.{what}", instead)
+    side: Any = SimpleNamespace(
+        classes=pl.DataFrame({"class": [7], "launches": [10]}), runs=[0, 1],
+        per_run=pl.DataFrame({"class": [7, 7], "run": [0, 1]} | {name: [50.0, 100.0] for name in _SUMS}),
+    )  # fmt: skip
+    nothing: Any = None
+    _kernels(parts, pl.DataFrame({"pair": [0, 1], **of_pairs}), (side, side), nothing)
+    assert told == [[pytest.approx([20.0, 30.0]), pytest.approx([40.0, 60.0])]] * 2

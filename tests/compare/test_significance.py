@@ -162,3 +162,9 @@ def test_unit_and_direction(factor: float, n: int, seed: int) -> None:
     assert scaled.change[0] == pytest.approx(there.change[0], abs=1e-9)
     assert there.low[0] <= there.change[0] <= there.high[0]
     assert 0 < ALPHA < 0.1
+
+
+def test_what_is_known_without_an_error_is_certain() -> None:
+    known = given_error(np.array([0.1, -0.1, 0.0]), np.zeros(3), "stated")
+    assert known.p_worse.tolist() == [0.0, 1.0, 0.5]
+    assert known.p_better.tolist() == [1.0, 0.0, 0.5]

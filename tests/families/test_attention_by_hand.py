@@ -74,6 +74,11 @@ def test_a_tile_of_scores_takes_1_3_special_functions_each() -> None:
     assert gpu.sfu_per_clock_sm == 16
     assert pieces.core_cycles[0] == pytest.approx((step**6 + filling**6) ** (1 / 6), rel=1e-6)
     assert pieces.active[0] == pytest.approx(8 / 108)
+    # three products of TF32 for one of FP32, 128 numbers of heads deep, at the peak
+    whole = EFFICIENT.pieces(rows, gpu, {"tensor_efficiency": 1.0, "block_clk": 0.0})
+    hertz = gpu.clock_boost_mhz * 1e6
+    clocks = 2 * 4096 * 128 / (gpu.peak_flops("tensor_tf32", gpu.clock_boost_mhz) / 3 / hertz / 108)
+    assert whole.core_cycles[0] == pytest.approx(((step + clocks) ** 6 + filling**6) ** (1 / 6), rel=1e-6)
 
 
 @pytest.mark.parametrize(

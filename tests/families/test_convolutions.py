@@ -116,3 +116,11 @@ def test_products_between_winograds_transforms_read_what_is_transformed() -> Non
     apart = _products(grid_z=36.0)
     assert (apart.m[0], apart.n[0], apart.k[0]) == (32 * 49, 256, 128)
     assert apart.input_bytes[0] == 36 * (32 * 49 + 256) * 128 * 4
+
+
+@pytest.mark.parametrize(("way", "read"), [
+    ("fwd", 32 * 128 * 28 * 28 + 256 * 128 * 9), ("bwd_data", 32 * 256 * 28 * 28 + 256 * 128 * 9),
+    ("bwd_weight", 32 * (128 + 256) * 28 * 28),
+])  # fmt: skip
+def test_images_and_weights_are_read_once_at_their_size(way: str, read: int) -> None:
+    assert float(_products({"direction": way}).input_bytes[0]) == 4.0 * read

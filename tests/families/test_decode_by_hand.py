@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.decode import DECODE
+from tracetool.families.attention.decode import DECODE, XQA, _told
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 
@@ -230,3 +230,11 @@ def test_keys_of_8_bits_are_converted_where_no_kernel_takes_them() -> None:
     # what Hopper's own kernel does in a step is a factor's: it has no conversion
     hopper = float(DECODE.pieces(_rows(**row), GPU, {**C, **habit, "kv8_convert": 100.0}).core_cycles[0])
     assert hopper < core
+
+
+def test_source_tells_all_habits_but_the_sizes_of_tiles_and_waves_where_there_are_none() -> None:
+    for fill, free in ((XQA, {"key_tile", "split_waves"}), (0.0, {"key_tile"})):
+        habits = {"split_fill": fill, "key_tile": 64.0, "split_waves": 1.0, "most_parts": 8.0}
+        told = _told(habits)
+        assert set(habits) - set(told) == free
+        assert told["most_parts"] == (0.0, 8.0)

@@ -144,3 +144,9 @@ def test_what_rounding_takes_from_experts_is_dealt_in_whole_pairs() -> None:
     assert 25.0 < kept < 32.0
     found = spread_over(np.array([64.0]), "power_law_1.5", experts=64, top_k=2, ep=4)
     assert found.pairs[0] == pytest.approx(kept * busiest + np.ceil(32.0 - kept), rel=1e-9)
+
+
+def test_a_gpu_with_one_expert_touches_one() -> None:
+    one = spread_over(TOKENS, "", experts=8, top_k=2, ep=8)
+    assert one.count.sum(axis=0).tolist() == pytest.approx([1.0] * len(TOKENS))
+    assert (one.pairs <= TOKENS).all()

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracetool.families.gemm.law import product_pieces
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.gemm import tiling
+from tracetool.families.gemm.law import PRODUCT_LAWS, product_law, product_pieces
 from tracetool.families.gemm.layout import Products, TilePlan, TileRates
 from tracetool.families.gemm.tiling import TENSOR_TILES, VECTOR_TILES, plan_products
 from tracetool.hardware.load import load_gpu
@@ -220,3 +222,24 @@ def test_sms_are_busy_as_far_as_blocks_fill_their_waves(m: float, busy: float) -
     assert GPU.sm_count < 256 <= 2 * GPU.sm_count
     pieces = product_pieces(p, GPU, {**RATES, "launch_us": 1.0})
     assert float(pieces.active[0]) == pytest.approx(busy)
+
+
+def test_products_are_planned_alike_in_pieces_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = products(1, 700, 512, 256)
+    many = one.take(np.zeros(5, np.int64))
+    monkeypatch.setattr(tiling, "_CHUNK", 2)
+    plan = planned(many, RATES)
+    assert plan.serial_cycles.tolist() == planned(one, RATES).serial_cycles.tolist() * 5
+    assert plan.memory_s.tolist() == planned(one, RATES).memory_s.tolist() * 5
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words", "law"),
+    [("h100-sxm", "bf16", "gemm"), ("h100-sxm", "fp32", "gemm_vector"), ("h100-sxm", "fp8", "gemm_fp8"),
+     ("h100-sxm", "fp8_block", "gemm_fp8_block"), ("a100-sxm", "fp8", "gemm_weight_only"),
+     ("b200-sxm", "nvfp4", "gemm_fp4"), ("a100-sxm", "int8", "gemm_fp8")],
+)  # fmt: skip
+def test_a_format_has_the_law_of_the_tensor_cores_it_meets(gpu: str, words: str, law: str) -> None:
+    """Tensor cores without a format multiply 16 bits, to which its weights are widened on the way."""
+    rows = OperatorColumns(np.array(["gemm"], dtype=object), {"dtype": np.array([words], dtype=object)})
+    assert PRODUCT_LAWS[int(product_law(rows, load_gpu(gpu))[0])] == law

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.transfers.collective import THROUGH_HOST, choose_fabric
+from tracetool.families.transfers.collective import OVER_LINKS, THROUGH_HOST, _own, choose_fabric
 from tracetool.families.transfers.fabric import PeerLinks
 from tracetool.families.transfers.host import carry_through_host, crowd, one_shot_through_host
+from tracetool.families.transfers.implementation import LIBRARIES
 from tracetool.families.transfers.law import COPY
 from tracetool.families.transfers.nccl import LL, LL128, NVLS, SENDS, SENDS_LL, SIMPLE, carry, protocols
-from tracetool.families.transfers.problem import message_of
+from tracetool.families.transfers.problem import copy_work, message_of
 from tracetool.hardware.load import load_gpu
 
 GPU = load_gpu("h100-sxm")
@@ -201,3 +202,23 @@ def test_peer_links_join_two_ranks_where_nothing_else_is_said() -> None:
     assert choose_fabric(rows, bridged).tolist() == [0, 1, 0]
     unstated = OperatorColumns(np.array(["collective"], dtype=object), {})
     assert choose_fabric(unstated, bridged).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("library", "early", "runs"),
+    [("sglang", True, "vllm"), ("sglang", False, "sglang"), ("vllm", False, "vllm"), ("trtllm", 1, "trtllm")],
+)  # fmt: skip
+def test_early_sglang_reduces_with_the_kernels_of_vllm(library: str, early: bool, runs: str) -> None:
+    """A kernel's fit that is ten times as slow is seen where that kernel runs, and nowhere else."""
+    message = message_of(rows_of("collective", bytes=8192.0, ranks=8.0, kind="all_reduce"))
+    usual = {name: one.value for name, one in OVER_LINKS.priors.items()}
+    seconds = {}
+    for slow in ("", "vllm", "sglang", "trtllm"):
+        c = {name: value * (10.0 if name == f"{slow}_factor" else 1.0) for name, value in usual.items()}
+        seconds[slow] = float(_own(LIBRARIES.index(library), message, GPU, c, early=early).seconds[0])
+    assert {slow for slow, taken in seconds.items() if taken != seconds[""]} == {runs}
+
+
+def test_a_copy_is_counted_by_its_stated_size() -> None:
+    assert copy_work(rows_of("memcpy"), GPU).dram_bytes.tolist() == [0.0]
+    assert copy_work(rows_of("memcpy", bytes=5.0), GPU).dram_bytes.tolist() == [10.0]

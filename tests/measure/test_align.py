@@ -84,3 +84,19 @@ def test_a_load_that_repeats_fits_a_period_away_too() -> None:
     load = _busy(2.0 * np.arange(60.0), 0.7)
     places = sorted(at for at, _ in coarse_offsets(_readings(load, 0.6), load, 3.0))
     assert places == pytest.approx([-1.4, 0.6, 2.6], abs=0.051)
+
+
+@pytest.mark.parametrize("step_s", [1e-3, 0.1])
+def test_a_log_that_is_its_load_correlates_wholly_at_any_pace(step_s: float) -> None:
+    """Half a thousand updates of 1 ms or 0.1 s that read what part of each was work: all of it, in place."""
+    random = np.random.default_rng(2)
+    length, gap = random.integers(2, 20, (2, 25)) * step_s
+    end = np.cumsum(length + gap)
+    load = build_timeline(end - length, end, np.zeros(25, np.int64), 1)
+    at = np.arange(-10, int(end[-1] / step_s) + 10) * step_s
+    power = 100.0 + 200.0 * (load.busy(at + step_s) - load.busy(at)) / step_s
+    offset, correlation = coarse_offsets(Readings(at, power, step_s, 0.0, 0.0, len(at)), load, 5.0 * step_s)[
+        0
+    ]
+    assert abs(offset) <= step_s
+    assert correlation > 0.95

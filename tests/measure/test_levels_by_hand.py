@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tracetool.measure.filters import Boxes
+from tracetool.measure.fit_levels import _block_edges, _inner_noise
 from tracetool.measure.levels import Levels
+from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Ramp
 
 EDGES = np.arange(5.0)
@@ -65,3 +68,26 @@ def test_a_level_tied_to_those_long_after_it_errs_as_all_of_them() -> None:
     )  # fmt: skip
     _, deviation = levels.energy(np.zeros(1), np.array([1e-3]))
     assert deviation == pytest.approx(1e-3 * np.sqrt((kept ** (2 * np.arange(3 * blocks))).sum()), rel=1e-3)
+
+
+def _readings(time: np.ndarray) -> Readings:
+    return Readings(time, np.full(len(time), 100.0), 0.1, 0.0, 0.0, len(time))
+
+
+def test_blocks_reach_from_before_the_first_filter_to_the_last_reading() -> None:
+    boxes = Boxes(np.array([0.6]), np.array([0.1]), np.ones(1))
+    edges = _block_edges(_readings(np.arange(3.0, 13.05, 0.1)), boxes, 0.25)
+    assert np.diff(edges) == pytest.approx(0.25)
+    assert edges[-1] == pytest.approx(13.0, abs=1e-6)
+    assert 3.0 - 0.6 - 3 * 0.25 < edges[0] <= 3.0 - 0.6
+
+
+def test_a_reading_is_off_by_what_moves_where_its_filter_cuts_a_block() -> None:
+    """A reading of 2.6 s shows 0.6 to 0.1 s before it: half a second from 2 s on."""
+    levels, _ = _levels(Ramp(np.array([0.0, 4.0]), np.array([0.0, 4.0])))
+    noise = _inner_noise(
+        levels, _readings(np.array([2.6])), Boxes(np.array([0.6]), np.array([0.1]), np.ones(1))
+    )
+    inside = levels.inner_variance(np.array([2.0]), np.array([2.5]))
+    assert inside == pytest.approx([0.5 * 60.0**2 * 0.25])
+    assert noise == pytest.approx(np.sqrt(inside) / 0.5)

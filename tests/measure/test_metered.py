@@ -169,3 +169,14 @@ def test_of_places_that_fit_alike_the_one_near_the_stamps_is_taken() -> None:
     found = gain_against(log, replace(sensor_of("volta"), window_s=0.01), at + 0.008, steps.mean(at, 1e-3))
     assert abs(found.clock_s) == pytest.approx(0.008, abs=0.004)
     assert found.gain == pytest.approx(1.0, abs=0.02)
+
+
+def test_one_step_places_a_meter_and_tells_no_drift() -> None:
+    """Late by an offset or by a drift is the same there: the least of both that fits is taken."""
+    steps = Steps(np.array([-3.0, 10.0, 21.0]), np.array([100.0, 300.0]))
+    time, power = sensor_log(steps, 2, 1, gain=0.93, offset_w=6.0, shift_s=0.0, drift=0.0)
+    at = np.arange(0.2, 19.0, 5e-4)
+    log = PowerLog("draw", time, power, NOTHING, NOTHING)
+    found = gain_against(log, sensor_of("turing"), at, steps.mean(at, 5e-4))
+    assert found.gain == pytest.approx(0.93, abs=0.005)
+    assert (abs(found.clock_s), abs(found.drift)) < (0.005, 5e-4)

@@ -110,6 +110,8 @@ def test_any_offset_is_found_from_the_order_or_the_numbers(
     assert step.offset_ns == pytest.approx(ahead_ns, abs=1_000)
     assert step.pairs == 80 - missed
     assert step.spread_ns < 3_000
+    # known to 1155 ns of noise over the deviation of the times, or no drift at all
+    assert 0.0 <= step.drift_sd < 10.0 * 1155e-9 / (later * 1e-9).std() / 80**0.5
 
 
 def test_ends_that_do_not_agree_place_no_clock() -> None:

@@ -22,6 +22,7 @@ from tracetool.measure.characterize import characterize
 from tracetool.measure.energy_tables import energy_table
 from tracetool.measure.host_energy import _ends_error
 from tracetool.measure.metered import _line
+from tracetool.measure.observe import choose_sensor
 from tracetool.measure.power_check.check import check_activity
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.rank_clocks import _drift
@@ -232,3 +233,16 @@ def test_many_powers_are_found_as_few_are(bound: float, monkeypatch: pytest.Monk
     few = system.powers(*asked)
     monkeypatch.setattr("tracetool.measure.solve._LARGE", 1)
     assert system.powers(*asked) == pytest.approx(few, rel=1e-3)
+
+
+@pytest.mark.parametrize(("scores", "chosen"), [((0.0, -30.0, 1.0), 0), ((0.0, -30.0, 99.0), 2)])
+def test_a_sensor_is_another_where_that_explains_the_log_far_better_than_the_first(
+    scores: tuple[float, ...], chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = replace(candidate_sensors(load_gpu("a100-sxm", part="sensor"), "power_w")[0], update_s=0.1)
+    sensors = [replace(first, window_s=w) for w in (0.025, 0.05, 0.1)]
+    told = iter(scores)
+    monkeypatch.setattr("tracetool.measure.observe.log_likelihoods", lambda *_: np.array([next(told)]))
+    timeline = build_timeline(np.array([0.0]), np.array([5.0]), np.zeros(1, dtype=np.int64), 1)
+    log = _log(100)
+    assert choose_sensor(log.time_s, log.power_w, timeline, sensors) is sensors[chosen]

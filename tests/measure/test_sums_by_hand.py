@@ -20,8 +20,9 @@ from tracetool.measure.attribute import attribute_run
 from tracetool.measure.attributed_work import check_overlap
 from tracetool.measure.attribution import ClassEnergy, Identified, join_canceling
 from tracetool.measure.characterize import Characterized, Estimate
+from tracetool.measure.class_sums import summed_energy
 from tracetool.measure.clock_fit import _pieces
-from tracetool.measure.counter import check_counter
+from tracetool.measure.counter import check_counter, counter_steps
 from tracetool.measure.design import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import Boxes, sensor_boxes
@@ -73,6 +74,12 @@ def test_a_counter_may_be_wrong_by_a_tick_at_either_end() -> None:
     assert checked(1.15)[2]  # 0.12 and the 0.04 of the ticks
     assert not checked(1.17)[2]
     assert not checked(0.83)[2]
+
+
+def test_a_counter_is_read_where_both_its_time_and_its_value_are() -> None:
+    time, energy = _one(0.0, 1.0, np.nan, 3.0, 4.0, 5.0), _one(5.0, np.nan, 7.0, 9.0, 9.0, 8.0)
+    moments, values = counter_steps(time, energy)
+    assert (moments.tolist(), values.tolist()) == ([0.0, 3.0], [5.0, 9.0])
 
 
 def test_a_log_speaks_of_what_its_first_filter_reaches_to_its_last_reading() -> None:
@@ -130,6 +137,17 @@ def test_a_class_may_draw_twice_what_full_readings_show_above_idle() -> None:
     assert prior_of(power, design, None, np.nan).high_w == pytest.approx(500.0)
 
 
+@pytest.mark.parametrize(("high_w", "floor_w"), [(180.0, 60.0), (400.0, 40.0)])
+def test_a_class_draws_no_less_than_the_lowest_readings_let_it(high_w: float, floor_w: float) -> None:
+    """Six tenths of 100 W idle, or a fifth of the way from idle to work below it: 100 - 60 W."""
+    share = np.tile([0.0, 1.0], 50)
+    shares = np.stack([share, np.zeros(100), 1.0 - share], axis=1)
+    power = np.where(share > 0, high_w, 100.0)
+    assert prior_of(
+        power, Design(sparse.csr_matrix(shares), NONE, NONE), None, np.nan
+    ).low_w == pytest.approx(floor_w)
+
+
 def test_readings_in_step_with_the_work_tell_no_line() -> None:
     share = np.array([0.3, 0.1 + 0.2, 0.3])  # apart by rounding alone
     assert _filled_power(share, np.array([100.0, 250.0, 110.0])) == 0.0
@@ -141,8 +159,11 @@ def _energies(joules: Floats, sd_j: Floats, seconds: Floats) -> ClassEnergy:
     identified = Identified(
         np.ones(k + 2), np.ones(k + 2, bool), np.full(k + 2, "", object), np.full(k + 2, -1)
     )
+    watts, sd_w = (
+        np.divide(v, seconds, out=np.full(k + 2, np.nan), where=seconds > 0) for v in (joules, sd_j)
+    )
     return ClassEnergy(
-        seconds, np.ones(k + 2), joules / seconds, sd_j / seconds, joules, sd_j, np.zeros(k + 2), identified,
+        seconds, np.ones(k + 2), watts, sd_w, joules, sd_j, np.zeros(k + 2), identified,
         np.diag(sd_j**2), 1.0, NONE, 0.0, np.zeros((2, k + 2)),
     )  # fmt: skip
 
@@ -156,6 +177,16 @@ def test_sums_over_gpus_have_errors_of_their_own() -> None:
     share, nothing = sums.half_shares({0: seconds, 1: seconds})
     assert share == pytest.approx(Z90 * 5.0 / 400.0)
     assert np.isnan(nothing)
+
+
+def test_a_set_of_a_class_that_ran_half_a_second_has_its_share() -> None:
+    """30 J in 0.5 s of four launches: half of it is half of that; a class that never ran leaves none."""
+    classes = _energies(_one(30.0, 0.0, 10.0, 10.0), _one(0.3, 0.0, 0.1, 0.1), _one(0.5, 0.0, 1.0, 1.0))
+    sets = np.array([[0.25, 0.0, 0.0, 0.0], [0.25, 0.1, 0.0, 0.0], [0.0, 0.0, 0.5, 0.0]])
+    found = summed_energy(classes, sets)
+    assert found.energy_j == pytest.approx([15.0, np.nan, 5.0], nan_ok=True)
+    assert found.high_j == pytest.approx([15.0 + 0.15 * Z90, np.nan, 5.0 + 0.05 * Z90], nan_ok=True)
+    assert found.identified.tolist() == [1, 0, 1]
 
 
 def test_a_class_that_one_window_did_not_measure_takes_the_others_power() -> None:
@@ -204,9 +235,11 @@ def test_what_is_shorter_than_a_second_is_written_down_too() -> None:
     assert lines[:3] == ["[sensor]", "window_ms = 25.00", "update_ms = 100.00"]
 
 
-def test_many_bursts_are_cut_into_pieces_that_end_with_the_work() -> None:
+@pytest.mark.parametrize("first_s", [1e-3, 5e-3])
+def test_many_bursts_are_cut_into_pieces_that_end_with_the_work(first_s: float) -> None:
     """Five hundred bursts of 1 to 5 ms are too many pieces: the shortest join their neighbors."""
     length = np.random.default_rng(3).uniform(1e-3, 5e-3, 500)
+    length[0] = first_s
     start = np.arange(500.0) * 0.01
     edges = _pieces(build_timeline(start, start + length, np.zeros(500, np.int64), 1), 1.0)
     assert 60 <= len(edges) <= 121

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from scipy import linalg
 
+from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribute import attribute_activity
 from tracetool.measure.attribution import attribute_classes
@@ -176,3 +177,18 @@ def test_what_ran_says_how_power_moved_between_readings() -> None:
     told = window_energy(seen, first, first + 0.05, attribute_classes(seen))
     assert np.abs(told.energy_j / truth - 1).mean() < 0.7 * np.abs(blind.energy_j / truth - 1).mean()
     assert np.mean((told.low_j <= truth) & (truth <= told.high_j)) > 0.75
+
+
+def test_an_offset_of_a_sensor_errs_by_its_watts_in_every_second() -> None:
+    """10 W of deviation of what is shown are 5 W where 2 W are shown of each: squares of errors add up."""
+    start, end, steps = _wave(4)
+    time, power = sensor_log(steps, 2, 1)
+    timeline = build_timeline(start, end, np.zeros(80, np.int64), 1)
+    log = PowerLog("draw", time, power, NOTHING, NOTHING)
+    half = []
+    for deviation in (0.0, 10.0):
+        sensor = replace(sensor_of("turing"), gain=2.0, gain_sd=0.0, offset_w=0.0, offset_sd_w=deviation)
+        seen = observe(log, timeline, [sensor])
+        found = window_energy(seen, np.array([3.0]), np.array([7.0]))
+        half.append(float(found.high_j[0] - found.energy_j[0]) / Z90)
+    assert half[1] ** 2 - half[0] ** 2 == pytest.approx((4.0 * 5.0) ** 2)

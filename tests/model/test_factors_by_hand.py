@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.operands import SWITCHING, content_factor, operand_activity
+from tracetool.model.own_scatter import OwnScatter
 from tracetool.model.paced import paced
 from tracetool.model.phases import PhaseCurves, programs_under_cap
 from tracetool.model.predict import predict_rows
@@ -123,3 +126,11 @@ def test_a_timers_error_widens_both_ends_of_a_measured_time_alike() -> None:
     more = np.log1p(0.1 * Z90) ** 2
     assert ends[1][0] - ends[0][0] == pytest.approx(np.full((1, 2), more))
     assert ends[1][1] - ends[0][1] == pytest.approx(np.full((1, 2), more))
+
+
+def test_a_reading_about_a_mean_of_two_scatters_by_all_three() -> None:
+    """Beside one of weight w and one of the rest: 1 + w^2 + (1 - w)^2, 1.5 in the middle, 2 at either end."""
+    place: Any = SimpleNamespace(weight=np.array([[0.5, 1.0, 0.0]]))
+    time, power = OwnScatter(np.array([0.1]), np.array([0.2])).beside(place)
+    assert time.tolist() == [pytest.approx([0.1 * 1.5**0.5, 0.1 * 2**0.5, 0.1 * 2**0.5])]
+    assert power.tolist() == [pytest.approx([0.2 * 1.5**0.5, 0.2 * 2**0.5, 0.2 * 2**0.5])]

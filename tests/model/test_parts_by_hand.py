@@ -14,6 +14,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.names import ELEMENTWISE, UNKNOWN
 from tracetool.families.pricing import laws
 from tracetool.families.registry import family_of
+from tracetool.hardware.calibrated import parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.hardware.voltage import VoltageCurve
@@ -22,6 +23,8 @@ from tracetool.model.anchor import FROM_SPLIT, with_memory_efficiency
 from tracetool.model.idle import idle_power_w
 from tracetool.model.implementations import members
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
+from tracetool.model.phases import phase_clocks
+from tracetool.model.power_files import calibration_from_file, power_promise
 from tracetool.model.power_priors import _awake_w, prior_calibration
 from tracetool.model.power_transfer import UNSEEN_BASE_SD, with_own_base
 from tracetool.model.predict import predict_rows
@@ -209,3 +212,41 @@ def test_kernels_take_a_librarys_host_where_all_were_measured_in_others(
     bands: Any = SimpleNamespace(swapped=0.1)
     made: Any = members(law, GPU, "vllm 0.24.0", "", bands=bands)
     assert made == ("with the host of vllm" if elsewhere else stacks)
+
+
+def test_what_a_file_fits_is_its_own_and_the_rest_stays_where_it_came_from() -> None:
+    start = replace(prior_calibration(load_gpu("a100-sxm")), basis="transferred", carried_from="x")
+    prior = replace(start, monitored=start)
+    board = 'board_w = { value = 60.0, unit = "W", kind = "fitted", source = "mine" }\n'
+    made = {}
+    for section in ("power", "monitor"):
+        text = f'[about]\ntitle = "mine"\nbasis = "calibrated"\n[{section}]\n{board}'
+        read = calibration_from_file(parse_calibration("mine.toml", text), prior)
+        assert read.monitored is not None
+        made[section] = [(one.basis, one.carried_from, one.board_w == 60.0) for one in (read, read.monitored)]
+    own, carried = ("calibrated", "", True), ("transferred", "x", False)
+    assert made == {"power": [own, carried], "monitor": [carried, own]}
+
+
+def test_an_expected_error_of_power_is_told_by_its_mean_and_its_ninetieth_percentile() -> None:
+    """A deviation of 10 %: root of 2 / pi of it in the mean, 1.645 of it at the percentile."""
+    power: Any = SimpleNamespace(basis="transferred", carried_from="a100-sxm", relative_sd=0.1)
+    assert power_promise(power) == (
+        "power coefficients: transferred from a100-sxm; expected power error: mean 8 %, 90th percentile 16 %"
+    )
+
+
+def test_a_coefficient_is_carried_from_near_gpus_by_what_lies_between() -> None:
+    """2 at no distance and 8 at one that halves its weight: the geometric mean of 2, 2 and 8."""
+    law: Any = SimpleNamespace(priors={"a": SimpleNamespace(carried=True, choices=())})
+    made = time_files._mean(law, [{"a": 2.0}, {"a": 8.0}], [0.0, time_files._WEIGHT])
+    assert made["a"] == pytest.approx(32.0 ** (1.0 / 3.0))
+
+
+def test_a_grid_of_clocks_holds_the_highest_and_those_asked_for() -> None:
+    supported = np.arange(301.0, 1412.0)
+    grid = phase_clocks(supported, np.array([777.5]))
+    assert grid[-1] == supported[-1]
+    assert 777.5 in grid.tolist()
+    assert np.diff(grid).max() <= 10.0
+    assert len(grid) < 160

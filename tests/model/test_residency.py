@@ -65,3 +65,11 @@ def test_a_cache_nobody_knows_keeps_nothing() -> None:
     assert missed_bytes(rows, work, unknown).tolist() == work.dram_bytes.tolist()
     nothing = Work.of(len(rows), dram_bytes=np.zeros(len(rows)))
     assert missed_bytes(rows, nothing, unknown).tolist() == [0.0] * len(rows)
+
+
+def test_a_decoding_kernel_finds_nothing_of_its_cache_and_a_prefill_some() -> None:
+    rows = rows_of("attention", batch=1, q_len=[1.0, 2.0], kv_len=512, heads=8, kv_heads=8, head_dim=128)
+    moved = np.full(2, 2e6)
+    missed = missed_bytes(rows, Work.of(2, dram_bytes=moved), A100)
+    assert missed[0] == moved[0]
+    assert missed[1] < 0.5 * moved[1]

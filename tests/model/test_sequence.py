@@ -77,3 +77,15 @@ def test_weights_take_a_shorter_way_than_activations() -> None:
     assert WEIGHT_WAY <= share[1] < WEIGHT_WAY + 0.02
     assert WEIGHT_WAY < share[0] < 1.0
     assert share[2:] == pytest.approx(1.0)
+
+
+def test_both_parts_of_a_time_grow_alike_among_others() -> None:
+    rows = read_table(ROWS).rows
+    alone = time_rows(rows, A100, CLOCKS)
+    grid = np.broadcast_to(CLOCKS, alone.duration_s.shape)
+    among = in_sequence(alone, rows, A100, grid, SequenceFactors(0.3, 1.0, 1.0, 0.0, log_sd=0.0))
+    moving = alone.duration_s - alone.fixed_s[:, None]
+    more = (among.duration_s - alone.fixed_s[:, None]) / moving
+    assert more.max() > 1.1
+    assert among.core_s == pytest.approx(alone.core_s * more)
+    assert among.memory_s == pytest.approx(alone.memory_s * more)

@@ -15,12 +15,12 @@ from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.clocks import checked_clocks, checked_memory
-from tracetool.replay.diagnosis.effects import Effect, sentence
+from tracetool.replay.diagnosis.effects import Effect, effect_of, sentence
 from tracetool.replay.gpu_work import _compare
 from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, Content, _sampled, with_operands
 from tracetool.replay.power import PowerCurve
 from tracetool.replay.power_swing import means_over, spectrum
-from tracetool.replay.prediction_frame import _in_the_run
+from tracetool.replay.prediction_frame import _in_the_run, with_inputs
 from tracetool.replay.recorded import _settled, recorded_clock
 from tracetool.replay.roofline import _with_rates
 from tracetool.replay.table_checks import _check_shares, check_kernels
@@ -48,6 +48,17 @@ def test_an_effect_is_told_with_its_ends_the_right_way_round(
     assert word in told
     figures = [float(text) for text in re.findall(r"-?[\d.]+\d", told.replace("90 %", ""))]
     assert figures == pytest.approx([8.0, 10.0, energy, 5.0, *ends, 5.0])
+
+
+def test_an_altered_run_errs_as_the_recorded_one_and_by_the_models_change() -> None:
+    """60 of 100 J, known to a tenth, the change to 3 J: 5 J of the 40 saved, 6.7 of the 60 left."""
+    totals = pl.DataFrame({"energy_low_j": [90.0], "energy_high_j": [110.0]})
+    booked: Any = SimpleNamespace(totals=totals, energy_j=100.0)
+    effect = effect_of(booked, "x", 8.0, 60.0, half_j=3.0, work=1.0)
+    saved = [effect.saving_j, effect.saving_low_j, effect.saving_high_j, effect.share]
+    assert saved == pytest.approx([40.0, 35.0, 45.0, 0.4])
+    left = 45.0**0.5
+    assert [effect.energy_low_j, effect.energy_high_j] == pytest.approx([60.0 - left, 60.0 + left])
 
 
 def test_a_clock_above_the_highest_is_noted_whatever_the_others() -> None:
@@ -191,16 +202,19 @@ def test_idle_time_between_windows_hides_what_the_host_is_behind() -> None:
 
 
 def test_what_a_row_takes_in_its_run_is_over_what_it_takes_alone() -> None:
-    """Two launches of 30 us alone take 90 us in all, and a row without a launch is as it was."""
+    """Two launches of 30 us alone take 90 us in all, one of 20 us takes 10, and none is as it was."""
     frame = pl.DataFrame(
-        {name: [30.0, 20.0] for name in ("duration_us", "duration_low_us", "duration_high_us")}
-        | {name: [6.0, 4.0] for name in ("energy_mj", "energy_low_mj", "energy_high_mj")}
-        | {name: [200.0, 200.0] for name in ("power_w", "power_low_w", "power_high_w")}
+        {name: [30.0, 20.0, 20.0] for name in ("duration_us", "duration_low_us", "duration_high_us")}
+        | {name: [6.0, 4.0, 4.0] for name in ("energy_mj", "energy_low_mj", "energy_high_mj")}
+        | {name: [200.0, 200.0, 200.0] for name in ("power_w", "power_low_w", "power_high_w")}
     )
-    totals: Any = SimpleNamespace(time_s=np.array([[90e-6], [0.0]]), energy_j=np.array([[18e-3], [0.0]]))
-    placed = _in_the_run(frame, np.array([2.0, 0.0]), totals)
-    assert placed["duration_us"].to_list() == pytest.approx([45.0, 20.0])
-    assert placed["energy_mj"].to_list() == pytest.approx([9.0, 4.0])
+    totals: Any = SimpleNamespace(
+        time_s=np.array([[90e-6], [10e-6], [0.0]]), energy_j=np.array([[18e-3], [1e-3], [0.0]])
+    )
+    placed = _in_the_run(frame, np.array([2.0, 1.0, 0.0]), totals)
+    assert placed["duration_us"].to_list() == pytest.approx([45.0, 10.0, 20.0])
+    assert placed["energy_mj"].to_list() == pytest.approx([9.0, 1.0, 4.0])
+    assert placed["power_w"].to_list() == pytest.approx([200.0, 100.0, 200.0])
 
 
 @pytest.mark.parametrize(
@@ -240,3 +254,14 @@ def test_errors_of_power_are_weighed_by_energy() -> None:
     assert [float(side[0]) for side in spread.time_s] == [0.0, 0.0]
     sides = [float(side[0]) for side in spread.energy_j]
     assert sides == pytest.approx([40.0 * (1.0 - np.exp(-0.08)), 40.0 * (np.exp(0.08) - 1.0)])
+
+
+def test_columns_of_a_table_keep_their_values_beside_predictions_of_the_same_name() -> None:
+    """A name that is taken already gets the word once more."""
+    frame = pl.DataFrame({"power_w": [1.0, 2.0], "input_power_w": [3.0, 4.0], "op": ["a", "b"]})
+    table: Any = SimpleNamespace(frame=frame, rows=[0, 1], index=np.arange(2), kind="operators")
+    made = with_inputs(table, pl.DataFrame({"power_w": [5.0, 6.0], "energy_mj": [7.0, 8.0]}))
+    assert made.to_dict(as_series=False) == {
+        "input_input_power_w": [1.0, 2.0], "input_power_w": [3.0, 4.0], "op": ["a", "b"],
+        "power_w": [5.0, 6.0], "energy_mj": [7.0, 8.0],
+    }  # fmt: skip

@@ -136,3 +136,14 @@ def test_windows_hold_the_energy_of_the_curve(monkeypatch: pytest.MonkeyPatch, c
     np.testing.assert_allclose(cut.longer, means[2], rtol=1e-9)
     np.testing.assert_allclose(cut.held_w, means[1] / means[2], rtol=1e-9)
     assert cut.held_w.max() <= LIMIT * (1 + 1e-9) < cut.free_w.max()
+
+
+def test_a_limit_that_cannot_be_kept_leaves_the_mean_above_it() -> None:
+    """A second at 400 W under 350, a time constant at 100 W, then 450 W: free until the mean is back."""
+    tau = 0.02
+    free = np.array([450.0] * 50 + [100.0] + [450.0])
+    windows = Windows(0.0, tau * 1e9, free, np.minimum(free, 400.0), np.full(52, 1.25))
+    share = held_share(windows, LIMIT, tau, 80.0)
+    assert share[2:50].tolist() == pytest.approx([1.0] * 48)
+    mean = 100.0 + (400.0 - 100.0) * np.exp(-1.0)
+    assert share[-2:].tolist() == pytest.approx([0.0, 1.0 - np.log((450.0 - mean) / (450.0 - LIMIT))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import make_dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,8 @@ from tracetool.replay.budget import DeviceWork, Spread, budget
 from tracetool.replay.diagnosis.altered import Altered, fused
 from tracetool.replay.diagnosis.latent import _SUMS, CAUSE_COLUMNS, _rated
 from tracetool.replay.diagnosis.neighbors import chain_shares
-from tracetool.replay.diagnosis.replayed import _idle_j, replayed
+from tracetool.replay.diagnosis.replayed import _idle_j, replayed, rescaled
+from tracetool.replay.diagnosis.shares import Measured, _tail
 from tracetool.replay.diagnosis.sides import CutRun, Side
 from tracetool.replay.gaps import Gap
 from tracetool.replay.governor import Governor
@@ -269,3 +271,49 @@ def test_what_is_not_replayed_leaves_its_time_idle() -> None:
     assert found["energy_j"].to_list() == pytest.approx([6.0, 2.0])
     assert found["idle_ms"].to_list() == pytest.approx([0.0, 40.0])
     assert found["share"].to_list() == pytest.approx([0.75, 0.25])
+
+
+@pytest.mark.parametrize("pace", [None, 2.0])
+@pytest.mark.parametrize("governed_at", [None, 0, 1])
+def test_a_governor_that_followed_the_recorded_clock_lets_altered_bursts_pass(
+    governed_at: int | None, pace: float | None
+) -> None:
+    """Kernels of 1 and 2 s at half and three times their time; three launches of both."""
+    timed = make_dataclass("timed", ["duration_s"])
+    rated = make_dataclass("rated", ["timing", "energy_j", "parts_j"])
+    followed = make_dataclass("followed", ["predicted", "work", "governed", "pace"])
+    column = np.array([[1.0], [2.0]])
+    governed = None if governed_at is None else SimpleNamespace(at={governed_at: None})
+    paces = None if pace is None else np.full(3, pace)
+    replays: Any = followed(
+        rated(timed(column), column, {"dram": column}), SimpleNamespace(signature=np.array([1, 0, 1])),
+        governed, paces,
+    )  # fmt: skip
+    made: Any = rescaled(replays, np.array([0.5, 3.0]), np.array([0.1, 1.0]))
+    assert made.predicted.timing.duration_s.ravel().tolist() == [0.5, 6.0]
+    assert (
+        made.predicted.energy_j.ravel().tolist()
+        == made.predicted.parts_j["dram"].ravel().tolist()
+        == [0.1, 2.0]
+    )
+    if governed_at == 0:
+        assert made.governed is governed
+        assert made.pace.tolist() == [(pace or 1.0) * factor for factor in (3.0, 0.5, 3.0)]
+    else:
+        assert made.governed is None
+        assert made.pace is paces
+
+
+def test_a_wave_that_is_not_full_costs_the_idle_power_of_its_empty_sms() -> None:
+    """A fifth of a second waits; of the rest SMs work three quarters: a quarter idles at 50 of 200 W."""
+    column = lambda value: np.array([[value]])  # noqa: E731
+    timing = SimpleNamespace(
+        fixed_s=np.array([0.2]), duration_s=column(1.0), sm_active=column(0.6),
+        busy_s={"tensor": column(0.5), "dram": column(0.4)},
+    )  # fmt: skip
+    recorded: Any = SimpleNamespace(timing=timing)
+    one = np.ones(1)
+    measured = Measured(2.0 * one, 400.0 * one, 2.0 * one, one, 50.0)
+    rows = rows_of("gemm", m=[64])
+    assert _tail(rows, recorded, np.ones(1, np.bool_), measured).tolist() == pytest.approx([0.25 * 0.25])
+    assert _tail(rows, recorded, np.zeros(1, np.bool_), measured).tolist() == [0.0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracetool.replay.power import PowerCurve
+from tracetool.replay.power_over_time import power_over_time
 from tracetool.replay.power_swing import HIGHEST_HZ, LOWEST_HZ, means_over, spectrum, swing_record
 from tracetool.report.pictures.power_swing import swing_picture
 
@@ -93,3 +97,20 @@ def test_the_picture_draws_what_was_predicted_and_what_was_measured() -> None:
     assert alone.count("<rect") == sum(b["swing_w"] is not None for b in record["spectrum"]["bands"])
     measured = frame.with_columns(pl.when(pl.col("time_ms") > 500).then(pl.lit(300.0)).alias("measured_w"))
     assert swing_picture(measured, record).count("<polyline") == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_each_of_several_gpus_is_told_beside_all_of_them(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPUs of 100, 200 and 300 W: together their sum, each by itself where there is more than one."""
+    monkeypatch.setattr("tracetool.replay.power_over_time.PredictedRun", SimpleNamespace)
+    curves = {d: _curve(np.full(40, 100.0 * (d + 1)), 50.0) for d in range(count)}
+    total = {"clock_mhz": 1410.0, "makespan_ms": 2000.0} | {
+        f"mean_power{end}_w": 100.0 * factor for end, factor in (("", 1.0), ("_low", 0.9), ("_high", 1.2))
+    }
+    run: Any = SimpleNamespace(
+        totals=[total], info={}, replays=SimpleNamespace(curves=lambda _: curves, work=None, run=None)
+    )
+    (record,) = power_over_time(run).records
+    assert record["mean_w"] == pytest.approx(100.0 * sum(range(1, count + 1)))
+    each = [(one["device"], one["mean_w"]) for one in record.get("devices", [])]
+    assert each == ([(d, pytest.approx(100.0 * (d + 1))) for d in range(count)] if count > 1 else [])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,18 @@ import pytest
 
 from tests.model.operators import rows_of
 from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.hardware.calibrated import parse_calibration
 from tracetool.hardware.load import load_gpu
+from tracetool.model.timing import time_rows
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.clocks import parse_clocks
 from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, with_operands
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.recorded import _possible
+from tracetool.replay.run_case import run_case
 from tracetool.replay.table_checks import check_operators
+from tracetool.replay.transfer import on_gpu
 from tracetool.replay.unfused import unfused
 
 
@@ -133,3 +140,45 @@ def test_a_shape_is_forgotten_where_its_work_cannot_be_done_in_the_time() -> Non
     left, notes = _possible(type(rows)(rows.family, untimed), gpu)
     assert left.text("shape_source", "none").tolist() == ["operator"] * 3
     assert notes == []
+
+
+def test_a_file_fitted_on_another_gpu_is_told_and_one_that_names_none_is_not() -> None:
+    text = (
+        '[about]\ntitle = "mine"\nbasis = "calibrated"\n{}[base]\n'
+        'board_w = {{ value = 60.0, unit = "W", kind = "fitted", source = "mine" }}\n'
+    )
+    told = {}
+    for gpu in ("", "a100-sxm", "h100-sxm"):
+        file = parse_calibration("mine.toml", text.format(f'gpu = "{gpu}"\n' if gpu else ""))
+        told[gpu] = [note for note in Assumptions((file,)).notes(load_gpu("a100-sxm")) if "fitted on" in note]
+    assert told["h100-sxm"] == ["mine.toml was fitted on h100-sxm, not on a100-sxm: taken as it is"]
+    assert told[""] == told["a100-sxm"] == []
+
+
+@pytest.mark.parametrize(("anchor", "kept"), [(True, ("clock", "left aside")), (False, ("clock",))])
+def test_shapes_that_a_time_rules_out_are_noted_where_that_time_is_used(
+    anchor: bool, kept: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, rows = load_gpu("a100-sxm"), rows_of("gemm", m=[64.0])
+    conditions = SimpleNamespace(notes=("clock", "left aside"), rows=rows, clock_mhz=1200.0, limit_w=400.0)
+    monkeypatch.setattr(
+        "tracetool.replay.run_case._measured", lambda *_: (pl.DataFrame(), rows, conditions, gpu, gpu)
+    )
+    nothing: Any = None
+    case = run_case(nothing, None, [900.0, 1200.0], anchor=anchor, scale={})
+    assert case.notes == kept
+    assert (case.recorded_at, case.limit_w) == (1, 400.0)
+
+
+def test_an_unknown_kernel_is_carried_by_the_parts_of_its_time() -> None:
+    """On half the SMs and half the bandwidth all but the fixed part of its time takes twice as long."""
+    gpu = load_gpu("a100-sxm")
+    half = replace(gpu, sm_count=gpu.sm_count // 2, dram_bytes_per_s=gpu.dram_bytes_per_s / 2.0)
+    row = {"duration_us": np.array([100.0]), "recorded_clock_mhz": np.array([gpu.clock_boost_mhz])}
+    rows = OperatorColumns(np.array(["unknown"], dtype=object), row)
+    times = time_rows(rows, gpu, np.array([[gpu.clock_boost_mhz]]))
+    core, memory, fixed = times.core_s[0, 0], times.memory_s[0], times.fixed_s[0]
+    core, memory = float(core), float(np.ravel(memory)[0])
+    assert min(core, memory) > 0.0
+    moving = (core + memory) / (core + memory + float(fixed))
+    assert on_gpu(rows, gpu, half).number("duration_us").tolist() == pytest.approx([100.0 * (1.0 + moving)])

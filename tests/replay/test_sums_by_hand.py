@@ -15,7 +15,7 @@ from tracetool.replay.edits import Idle, even_ranks
 from tracetool.replay.gaps import NAMES, Gap
 from tracetool.replay.graph import Edge
 from tracetool.replay.host_edges import Floors, cross_edges
-from tracetool.replay.windowed import IDLE_ERROR, _added_devices, _added_totals, added
+from tracetool.replay.windowed import IDLE_ERROR, _added_devices, _added_totals, added, added_signatures
 
 ENDS = ("", "_low", "_high")
 
@@ -118,6 +118,13 @@ def test_a_run_of_two_windows_is_told_with_the_idle_time_between(tmp_path: Path)
     assert (row["signature"], row["launches"], row["throttled"]) == (7, 4, True)
     assert row["duration_us"] == pytest.approx(150.0)  # by launches
     assert row["power_w"] == pytest.approx(200.0)  # by time
+
+
+def test_a_signature_that_no_window_launches_is_as_the_first_says() -> None:
+    columns = {"signature": [3], "clock_mhz": [1410.0], "launches": [0], "throttled": [False]}
+    frames = [pl.DataFrame(columns | {"duration_us": [us], "power_w": [3.0 * us]}) for us in (10.0, 20.0)]
+    (row,) = added_signatures(frames).to_dicts()
+    assert (row["duration_us"], row["power_w"], row["launches"]) == (10.0, 30.0, 0)
 
 
 def _work(start: list[float], length: list[float], device: list[int], queue: list[int]) -> Activities:

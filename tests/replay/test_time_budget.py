@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import tracetool as tt
-from tracetool.replay.time_budget import WHOLE, time_budget
+from tracetool.replay.set_energy import SetEnergy
+from tracetool.replay.time_budget import WHOLE, _rows, _together, time_budget
 from tracetool.replay.time_parts import BUSY, IDLE, PARTS, busy_parts, idle_times, time_parts
 
 
@@ -97,3 +98,28 @@ def test_parts_of_real_traces_sum_to_the_window(name: str, data: Path, tmp_path:
     run = tt.ingest(data / "traces" / "kineto" / name, out=tmp_path / "run.tracetool")
     for one in time_parts(run):
         assert int(one.part_ns.sum()) == one.span_ns
+
+
+@pytest.mark.parametrize(
+    ("measured", "source"),
+    [((True, True), "measured"), ((False, False), "predicted"), ((True, False), "measured, predicted"),
+     ((True, None), None)],
+)  # fmt: skip
+def test_parts_of_all_gpus_are_measured_where_those_of_each_are(
+    measured: tuple[bool | None, ...], source: str | None
+) -> None:
+    """10 J of each part of each GPU, known to 1: 20 of two, to the root of two."""
+    count = len(PARTS) + 1
+    ten = np.full(count, 10.0)
+    energy = SetEnergy(ten, ten - 1.0, ten + 1.0, np.zeros(count, np.int64))
+    each = [
+        _rows(i, ten, energy if how else None, None if how is None else energy)
+        for i, how in enumerate(measured)
+    ]
+    together = _together(each)
+    assert {row["source"] for row in together} == {source}
+    assert {row["time_ms"] for row in together} == {20.0}
+    energies = {row["energy_j"] for row in together}
+    assert energies == ({None} if source is None else {20.0})
+    if source is not None:
+        assert together[0]["energy_high_j"] == pytest.approx(20.0 + 2.0**0.5)

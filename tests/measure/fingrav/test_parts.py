@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
+import polars as pl
 import pytest
 
 from tracetool.core.arrays import Floats
 from tracetool.measure.fingrav.basis import end_spline
-from tracetool.measure.fingrav.campaign_runs import Part, join_parts
+from tracetool.measure.fingrav.campaign_runs import Part, join_parts, read_part
+from tracetool.measure.fingrav.campaign_tables import read_samples
 from tracetool.measure.fingrav.executions import Executions, steady_execution
 from tracetool.measure.fingrav.interleaving import Activities, _samples_near, _solved
 from tracetool.measure.fingrav.profile import _outliers
@@ -126,3 +132,41 @@ def test_moments_that_may_lie_outside_of_an_execution_are_left_out(error_s: floa
     found = place(Samples(5.0 + 1e-3 * at, {"total": np.ones(6)}, 0.0, 1e-3, error_s), executions)
     assert found.sample.tolist() == inside
     assert found.end.tolist() == pytest.approx(at[inside], rel=1e-6)
+
+
+def test_samples_are_of_a_moment_unless_a_window_is_stated(tmp_path: Path) -> None:
+    table = tmp_path / "samples.csv"
+    table.write_text("time_us,power_w,hbm_w\n2000,300,40\n0,100,20\n1000,200,30\n")
+    found = read_samples(table)
+    assert (found.window_s, found.period_s, found.error_s) == (0.0, pytest.approx(1e-3), 0.0)
+    assert found.time_s.tolist() == pytest.approx([0.0, 1e-3, 2e-3])
+    assert {name: watts.tolist() for name, watts in found.power_w.items()} == {
+        "total": [100.0, 200.0, 300.0], "hbm": [20.0, 30.0, 40.0],
+    }  # fmt: skip
+    assert read_samples(table, window_s=5e-4).window_s == 5e-4
+
+
+@pytest.mark.parametrize(("devices", "logged"), [([1, 1, 0], 1), ([0, 0, 1], 0), ([3, 3, 0], 0)])
+def test_a_kernel_is_profiled_on_the_gpu_that_ran_it_most(
+    devices: list[int], logged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By that one's own log, or by the first where it has none."""
+    kernels = pl.DataFrame(
+        {"signature": [5] * 3, "device": devices, "start_ns": [0, 10, 20], "duration_ns": [5] * 3}
+    )
+    run: Any = SimpleNamespace(
+        path="run", telemetry=pl.DataFrame({"device": [0, 1], "time_ns": [0, 0], "power_w": [90.0, 90.0]}),
+        signatures=pl.DataFrame({"signature": [5], "name": ["k"]}), kernels=kernels,
+        devices=pl.DataFrame({"device": [0], "gpu": ["a100-sxm"], "name": [""]}),
+    )  # fmt: skip
+    asked = []
+
+    def logs(_: Any, device: int, __: int) -> Any:
+        asked.append(device)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tracetool.measure.fingrav.campaign_runs.telemetry_devices", lambda _: [0, 1])
+    monkeypatch.setattr("tracetool.measure.fingrav.campaign_runs.power_logs", logs)
+    with pytest.raises(KeyboardInterrupt):
+        read_part(run, "k", None)
+    assert asked == [logged]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -64,3 +66,18 @@ def test_the_strongest_period_of_a_load_is_its_own() -> None:
     start = 0.25 * np.arange(40.0)
     load = build_timeline(start, start + 0.1, np.zeros(40, np.int64), 1)
     assert load_period_s(_case(load, 10.0)) == pytest.approx(0.25, rel=0.03)
+
+
+def test_readings_that_fall_when_work_begins_are_of_another_gpu() -> None:
+    own = _case(_load(60.0), 60.0)
+    other = replace(own, readings=replace(own.readings, power_w=400.0 - own.readings.power_w))
+    finding = clock(other)
+    assert finding.verdict == "unusable"
+    assert "readings fall when work begins" in finding.reason
+    few = replace(
+        other,
+        readings=replace(
+            other.readings, time_s=other.readings.time_s[:4], power_w=other.readings.power_w[:4]
+        ),
+    )
+    assert clock(few).verdict == "good"  # four readings fall at random

@@ -8,12 +8,15 @@ import pytest
 
 from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.power_check.check import check_run
+from tracetool.measure.power_check.conditions import reason_bits
 from tracetool.measure.power_check.extent import coverage, stamps
 from tracetool.measure.power_check.finding import LogCase
 from tracetool.measure.power_check.values import stuck
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline, build_timeline
+from tracetool.tables.run import Run
 
 UPDATE_S = 0.1
 SENSOR = Sensor("draw", "boxcar", UPDATE_S, UPDATE_S, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, "measured", "")
@@ -73,3 +76,38 @@ def test_a_value_that_stands_still_for_long_is_stuck(step_w: float, still_s: flo
     assert finding.value == pytest.approx(share * 100.0 * still_s / 39.9)
     assert ("s at 150.00 W: stuck" in finding.reason) == bool(share)
     assert stuck(_case(time, power, _work(0.0, 5.0))).verdict == "good"  # idle meanwhile
+
+
+@pytest.mark.parametrize(
+    ("asked", "of_run", "name", "loaded"),
+    [("h100-sxm", "a100-sxm", "NVIDIA L4", "h100-sxm"), (None, "a100-sxm", "NVIDIA L4", "a100-sxm"),
+     (None, None, "NVIDIA L4", "l4"), (None, None, None, None)],
+)  # fmt: skip
+def test_a_log_is_checked_as_of_the_gpu_asked_for_then_of_the_runs_then_by_its_name(
+    asked: str | None,
+    of_run: str | None,
+    name: str | None,
+    loaded: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = object.__new__(Run)
+    telemetry = pl.DataFrame({"device": [0], "power_w": [90.0]})
+    devices = pl.DataFrame(
+        {"device": [0], "gpu": [of_run], "name": [name]}, schema_overrides={"gpu": pl.String}
+    )
+    for what, value in (
+        ("telemetry", telemetry), ("kernels", pl.DataFrame({"device": []})), ("devices", devices)
+    ):  # fmt: skip
+        monkeypatch.setattr(Run, what, value)
+    monkeypatch.setattr("tracetool.measure.power_check.check.telemetry_devices", lambda _: [0])
+    asked_of = []
+    monkeypatch.setattr(
+        "tracetool.measure.power_check.check.check_telemetry", lambda _, __, gpus: asked_of.append(gpus)
+    )
+    check_run(run, gpu=asked)
+    assert [None if one is None else one.name for one in asked_of[0].values()] == [loaded]
+
+
+def test_a_number_of_no_64_bits_names_no_reason() -> None:
+    assert reason_bits("-4") == reason_bits(str(1 << 64)) == reason_bits("") == 0
+    assert reason_bits("6") == 6
