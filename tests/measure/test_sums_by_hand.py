@@ -77,9 +77,9 @@ def test_a_counter_may_be_wrong_by_a_tick_at_either_end() -> None:
 
 
 def test_a_counter_is_read_where_both_its_time_and_its_value_are() -> None:
-    time, energy = _one(0.0, 1.0, np.nan, 3.0, 4.0, 5.0), _one(5.0, np.nan, 7.0, 9.0, 9.0, 8.0)
+    time, energy = _one(0.0, 1.0, np.nan, 3.0, 4.0, 5.0), _one(5.0, np.nan, 7.0, 7.0, 7.0, 6.0)
     moments, values = counter_steps(time, energy)
-    assert (moments.tolist(), values.tolist()) == ([0.0, 3.0], [5.0, 9.0])
+    assert (moments.tolist(), values.tolist()) == ([0.0, 3.0], [5.0, 7.0])
 
 
 def test_a_log_speaks_of_what_its_first_filter_reaches_to_its_last_reading() -> None:
@@ -243,7 +243,7 @@ def test_many_bursts_are_cut_into_pieces_that_end_with_the_work(first_s: float) 
     start = np.arange(500.0) * 0.01
     edges = _pieces(build_timeline(start, start + length, np.zeros(500, np.int64), 1), 1.0)
     assert 60 <= len(edges) <= 121
-    assert (np.diff(edges) > 0).all()
+    assert np.diff(edges)[:-1].min() > length.max()
     assert (edges[0], edges[-1]) == pytest.approx((0.0, length.sum()))
     assert np.isclose(edges[1:-1, None], np.cumsum(length), atol=1e-9).any(axis=1).mean() > 0.5
 
@@ -314,10 +314,10 @@ def test_the_likelihood_of_classes_is_that_of_a_normal_distribution() -> None:
 def test_a_sensor_is_looked_for_on_the_gpu_a_run_names(
     gpu: str | None, name: str, loaded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the run says of it goes before the device string of its profiler."""
+    """What the run says of it goes before its profiler's string; of GPUs alike busy it is the first."""
     run = SimpleNamespace(
         telemetry=pl.DataFrame({"time_ns": [0, 1000]}),
-        kernels=pl.DataFrame({"device": [0], "start_ns": [100], "duration_ns": [500]}),
+        kernels=pl.DataFrame({"device": [5, 2, 0, 4, 1, 3], "start_ns": 100, "duration_ns": 500}),
         devices=pl.DataFrame(
             {"device": [0], "gpu": [gpu], "name": [name]}, schema_overrides={"gpu": pl.String}
         ),

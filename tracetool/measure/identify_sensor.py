@@ -146,7 +146,9 @@ def identify_sensor(
         if power:
             raise BadInput("a run is identified by its own log", "ingest it with --power LOG")
         kernels = run.kernels
-        kernel_device = int(kernels["device"].mode()[0]) if kernels.height and device is None else device or 0
+        kernel_device = (
+            int(kernels["device"].mode().sort()[0]) if kernels.height and device is None else device or 0
+        )
         kernels = kernels.filter(pl.col("device") == kernel_device)
         start = kernels["start_ns"].to_numpy()
         end = start + kernels["duration_ns"].to_numpy()

@@ -146,14 +146,14 @@ def test_samples_are_of_a_moment_unless_a_window_is_stated(tmp_path: Path) -> No
     assert read_samples(table, window_s=5e-4).window_s == 5e-4
 
 
-@pytest.mark.parametrize(("devices", "logged"), [([1, 1, 0], 1), ([0, 0, 1], 0), ([3, 3, 0], 0)])
+@pytest.mark.parametrize(
+    ("devices", "logged"), [([1, 1, 0], 1), ([0, 0, 1], 0), ([3, 3, 0], 0), ([5, 1, 2, 4, 3], 1)]
+)
 def test_a_kernel_is_profiled_on_the_gpu_that_ran_it_most(
     devices: list[int], logged: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By that one's own log, or by the first where it has none."""
-    kernels = pl.DataFrame(
-        {"signature": [5] * 3, "device": devices, "start_ns": [0, 10, 20], "duration_ns": [5] * 3}
-    )
+    """By that one's own log, or by the first where it has none; of GPUs that ran it as often by the first."""
+    kernels = pl.DataFrame({"signature": 5, "device": devices, "start_ns": 0, "duration_ns": 5})
     run: Any = SimpleNamespace(
         path="run", telemetry=pl.DataFrame({"device": [0, 1], "time_ns": [0, 0], "power_w": [90.0, 90.0]}),
         signatures=pl.DataFrame({"signature": [5], "name": ["k"]}), kernels=kernels,

@@ -50,7 +50,7 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     own_kernels = kernels.filter(pl.col("signature").is_in(signature_ids.implode()))
     if not own_kernels.height:
         raise BadInput.in_file(run.path, "does not hold the kernel", "leave this run out")
-    device = int(own_kernels["device"].mode()[0])
+    device = int(own_kernels["device"].mode().sort()[0])
     logged = device if device in devices else devices[0]
     device_kernels = kernels.filter(pl.col("device") == device)
     own_kernels = own_kernels.filter(pl.col("device") == device)
