@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.unfused import _with_casts, unfused, with_score_traffic
+from tracetool.replay.unfused import unfused, with_score_traffic
 
 TABLE = pl.DataFrame(
     {
@@ -95,14 +95,3 @@ def test_a_cast_of_scores_reads_half_the_bytes_and_batched_products_take_copies(
     assert whole["elements"][5] == 8 * (96 * 64 + 128 * 64)
     assert whole.select("dtype", "reads", "writes").rows()[2:4] == [("bf16", 1, 2), ("fp32", 2, 1)]
     assert whole["dtype"][4] == "fp32"
-
-
-def test_a_cast_stands_between_products_of_two_heads_or_more_and_their_softmax() -> None:
-    for batch, words in ((1, "fp32"), (2, "bf16")):
-        frame = pl.DataFrame(
-            {"op": ["gemm", "elementwise", "softmax"], "dtype": ["bf16", "fp32", "fp32"],
-             "batch": [batch, None, None], "reads": [None, 1, None], "writes": [None, 1, None]}
-        )  # fmt: skip
-        cast = _with_casts(frame)
-        assert cast["dtype"].to_list() == ["bf16", words, "fp32"]
-        assert cast["writes"].to_list() == [None, batch, None]

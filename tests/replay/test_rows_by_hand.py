@@ -26,7 +26,7 @@ from tracetool.replay.recorded import _possible
 from tracetool.replay.run_case import run_case
 from tracetool.replay.table_checks import check_operators
 from tracetool.replay.transfer import on_gpu
-from tracetool.replay.unfused import unfused
+from tracetool.replay.unfused import _with_casts, unfused
 
 
 @pytest.mark.parametrize(
@@ -182,3 +182,14 @@ def test_an_unknown_kernel_is_carried_by_the_parts_of_its_time() -> None:
     assert min(core, memory) > 0.0
     moving = (core + memory) / (core + memory + float(fixed))
     assert on_gpu(rows, gpu, half).number("duration_us").tolist() == pytest.approx([100.0 * (1.0 + moving)])
+
+
+def test_a_cast_stands_between_products_of_two_heads_or_more_and_their_softmax() -> None:
+    for batch, words in ((1, "fp32"), (2, "bf16")):
+        frame = pl.DataFrame(
+            {"op": ["gemm", "elementwise", "softmax"], "dtype": ["bf16", "fp32", "fp32"],
+             "batch": [batch, None, None], "reads": [None, 1, None], "writes": [None, 1, None]}
+        )  # fmt: skip
+        cast = _with_casts(frame)
+        assert cast["dtype"].to_list() == ["bf16", words, "fp32"]
+        assert cast["writes"].to_list() == [None, batch, None]
