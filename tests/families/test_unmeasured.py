@@ -10,6 +10,7 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import implementations
+from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -381,3 +382,35 @@ def test_source_tells_a_measured_librarys_choices_where_it_was_not_measured() ->
     assert split("ada", "l40s") == {"split_fill": 4.0, "kv8_least_dim": 128.0, "dispatch": 1.0}
     assert split("blackwell", "b200-sxm") == {"split_fill": 0.0, "kv8_least_dim": 0.0, "dispatch": 0.0}
     assert split("", "rtx-5090")["split_fill"] == 4.0
+
+
+def test_encoders_that_take_the_kernels_of_prefill_write_no_cache() -> None:
+    a100 = load_gpu("a100-sxm")
+    every = tuple(one for one in implementations("prefill") if "encoder" not in one.laws)
+    (lender,) = members(laws()["prefill"], a100, "vllm 0.14.0", "vllm_flash_attn", every)
+    (encoder,) = members(laws()["encoder"], a100, "vllm 0.24.0", "vllm_vit_flash_attn_fa2", every)
+    assert "transferred from prefill" in encoder.basis
+    assert encoder.coefficients["pass_factor"] == lender.coefficients["pass_factor"]
+    assert lender.coefficients["cache_passes"] > 3.0 * lender.coefficients["pass_factor"]
+    # keys and values pass as queries do, and no kernel looks for a token's place
+    assert encoder.coefficients["cache_passes"] == lender.coefficients["pass_factor"]
+    assert "token_clk" not in encoder.coefficients
+    sizes = {
+        "q_len": 512.0,
+        "kv_len": 512.0,
+        "batch": 32.0,
+        "heads": 14.0,
+        "kv_heads": 14.0,
+        "head_dim": 80.0,
+    }
+    texts = {"phase": "prefill", "dtype": "bf16"}
+    columns = {
+        k: np.array([v], dtype=object if isinstance(v, str) else float) for k, v in {**sizes, **texts}.items()
+    }
+    rows = OperatorColumns(np.array(["attention"], dtype=object), {**columns, "causal": np.zeros(1)})
+    law, hertz = laws()["encoder"], np.full((1, 1), a100.clock_boost_mhz * 1e6)
+    as_lent, with_write = (
+        duration_s(law.pieces(rows, a100, {**encoder.coefficients, **more}), hertz)[0, 0]
+        for more in ({}, {k: lender.coefficients[k] for k in ("cache_passes", "token_clk")})
+    )
+    assert as_lent < 0.8 * with_write

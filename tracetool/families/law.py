@@ -65,6 +65,9 @@ class Law:
         5 % and 95 % quantile of ln(measured / predicted) without a calibration.
     parent : str
         Law whose calibration stands in where this one has none.
+    lent_as : mapping of str to str
+        Coefficients that the parent's calibration lends as another of its own, or, where that is the empty
+        string, not at all: its kernels do there what these do not.
     habits : tuple of mapping of str to float
         Choices of known libraries that only make sense together: a fit starts from each.
     library_habits : mapping of str to mapping of str to float
@@ -105,6 +108,7 @@ class Law:
     priors: Mapping[str, Coefficient]
     spread: tuple[float, float] = (-0.5, 0.5)
     parent: str = ""
+    lent_as: Mapping[str, str] = field(default_factory=dict)
     habits: tuple[Mapping[str, float], ...] = ()
     library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     project_habits: Mapping[str, Coefficients] = field(default_factory=dict)

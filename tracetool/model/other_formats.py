@@ -72,10 +72,16 @@ def _lent(law: Law, one: Implementation) -> FittedLaw:
     fitted = one.laws[law.parent]
 
     def kept(values: Mapping[str, float]) -> dict[str, float]:
-        return {k: v for k, v in values.items() if k in law.priors and _may_be(law, k, v)}
+        return {k: v for k, v in _lendable(law, values).items() if k in law.priors and _may_be(law, k, v)}
 
     by_architecture = {a: kept(values) for a, values in fitted.by_architecture.items()}
     return replace(fitted, values=kept(fitted.values), by_architecture=by_architecture, lent_by=law.parent)
+
+
+def _lendable(law: Law, values: Mapping[str, float]) -> dict[str, float]:
+    """Return coefficients of the parent's kernels without what those of a law do not do."""
+    other = {name: values[source] for name, source in law.lent_as.items() if source in values}
+    return {**{k: v for k, v in values.items() if k not in law.lent_as}, **other}
 
 
 def _may_be(law: Law, name: str, value: float) -> bool:
@@ -97,7 +103,7 @@ def beside_parent(
     fitted = one.laws.get(law.parent)
     if fitted is None or architecture not in fitted.architectures:
         return values
-    lent = on(laws()[law.parent], fitted, architecture)
+    lent = _lendable(law, on(laws()[law.parent], fitted, architecture))
     mixed = dict(values)
     for name, prior in law.priors.items():
         own, other = (some.get(name, prior.value) for some in (values, lent))

@@ -322,6 +322,8 @@ ENCODER = replace(
     PREFILL,
     name="encoder",
     parent="prefill",
+    # no cache is written: keys and values pass as queries do
+    lent_as={"cache_passes": "pass_factor", "token_clk": ""},
     library_host=_ENCODER_HOST,
     priors={**_DATA["prefill"], **_DATA["encoder"]},
     habits=(
