@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from stack_tables import GRAPHED, SHARED, Cell, cells, kernel_words
+from stack_tables import SHARED, WITHOUT_FLOOR, Cell, cells, kernel_words
 
 from tracetool.calibrate.conformal import LEAST_GROUPS, band
 from tracetool.calibrate.joint import GpuRows, JointFit, errors, fit_joint
@@ -113,7 +113,7 @@ def told_by_source(law: str, of_set: Sequence[Cell]) -> dict[str, dict[str, floa
         host = host_of(laws()[law], library_of(cell.stack), called, architecture)
         priors = laws()[law].priors
         told = {k: more for k, (factor, more) in host.items() if priors[k].choices and not factor}
-        if (law, library_of(cell.stack)) in GRAPHED:
+        if (law, library_of(cell.stack)) in WITHOUT_FLOOR:
             told |= {name: prior.value for name, prior in priors.items() if name.startswith("floor")}
         found.setdefault(architecture, {}).update(told)
     # what all rows say holds of rows that do not

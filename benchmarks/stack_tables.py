@@ -24,8 +24,9 @@ from tracetool.replay.operator_tables import read_table
 
 #: What several libraries call, by law: they launch the same kernels with the same tiles.
 SHARED = {"gemm": ("cublas", "cuBLAS products of 16 bits")}
-#: Laws and libraries whose least times follow the GPU's clock (10 us at 2520 MHz, 15 at 1410): no host waits.
-GRAPHED = {("mla_decode", "trtllm")}
+#: Laws and libraries whose least times follow the GPU's clock (10 us at 2520 MHz, 15 at 1410): launches, of
+#: which a host's floor would take the place.
+WITHOUT_FLOOR = {("mla_decode", "trtllm")}
 #: Words of an implementation's name that say how weights were made or what calls it, not which kernel runs.
 IGNORED = (
     "vllm", "sglang", "trt_flow", "unquantizedfusedmoe", "compressedtensorsw4a4nvfp4moe", "modeloptfp8moe",

@@ -3,7 +3,7 @@
     python nightly/audit.py
 
 Runs pip-audit. Exit 0: every package was looked up and has none. Exit 1: some have, each is named. Exit 3:
-packages could not be looked up, as where the registry serves no advisories: nothing was told of them.
+packages could not be looked up, as where the registry serves no advisories, or pip-audit failed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import subprocess
 import sys
 from typing import Any
 
-VULNERABLE, NOT_TOLD = 1, 3
+VULNERABLE, NOT_LOOKED_UP = 1, 3
 
 
-def audited() -> str:
-    """Return pip-audit's report of this environment, as JSON."""
+def report_of_environment() -> str:
+    """Return pip-audit's report of this environment, as JSON; nothing where it failed."""
     command = [
         sys.executable,
         "-m",
@@ -28,14 +28,16 @@ def audited() -> str:
         "-f",
         "json",
     ]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not made.stdout.strip():
-        sys.exit(f"error: pip-audit said nothing: {made.stderr.strip().splitlines()[-1:]}")
-    return made.stdout
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not ended.stdout.strip():  # else its last line says that nothing was found, whatever was looked up
+        print(ended.stderr.strip(), file=sys.stderr)
+    return ended.stdout
 
 
 def verdict(report: str) -> tuple[list[str], int]:
     """Return the lines that say what a report holds, and the exit code."""
+    if not report.strip():
+        return ["error: pip-audit wrote no report"], NOT_LOOKED_UP
     packages: list[dict[str, Any]] = json.loads(report)["dependencies"]
     looked_up = [package for package in packages if "skip_reason" not in package]
     skipped = [p for p in packages if "skip_reason" in p and "editable" not in p["skip_reason"]]
@@ -51,11 +53,11 @@ def verdict(report: str) -> tuple[list[str], int]:
     )
     if vulnerable:
         return lines, VULNERABLE
-    return lines, NOT_TOLD if skipped or not looked_up else 0
+    return lines, NOT_LOOKED_UP if skipped or not looked_up else 0
 
 
 def main() -> None:
-    lines, code = verdict(audited())
+    lines, code = verdict(report_of_environment())
     print("\n".join(lines))
     sys.exit(code)
 

@@ -395,14 +395,8 @@ def test_encoders_that_take_the_kernels_of_prefill_write_no_cache() -> None:
     # keys and values pass as queries do, and no kernel looks for a token's place
     assert encoder.coefficients["cache_passes"] == lender.coefficients["pass_factor"]
     assert "token_clk" not in encoder.coefficients
-    sizes = {
-        "q_len": 512.0,
-        "kv_len": 512.0,
-        "batch": 32.0,
-        "heads": 14.0,
-        "kv_heads": 14.0,
-        "head_dim": 80.0,
-    }
+    sizes = {"batch": 32.0, "heads": 14.0, "kv_heads": 14.0, "head_dim": 80.0}
+    sizes |= dict.fromkeys(("q_len", "kv_len"), 512.0)
     texts = {"phase": "prefill", "dtype": "bf16"}
     columns = {
         k: np.array([v], dtype=object if isinstance(v, str) else float) for k, v in {**sizes, **texts}.items()

@@ -217,10 +217,10 @@ def test_kernels_take_a_librarys_host_where_all_were_measured_in_others(
 def test_what_a_file_fits_is_its_own_and_the_rest_stays_where_it_came_from() -> None:
     start = replace(prior_calibration(load_gpu("a100-sxm")), basis="transferred", carried_from="x")
     prior = replace(start, monitored=start)
-    board = 'board_w = { value = 60.0, unit = "W", kind = "fitted", source = "mine" }\n'
+    coefficient = 'board_w = { value = 60.0, unit = "W", kind = "fitted", source = "mine" }\n'
     made = {}
     for section in ("power", "monitor"):
-        text = f'[about]\ntitle = "mine"\nbasis = "calibrated"\n[{section}]\n{board}'
+        text = f'[about]\ntitle = "mine"\nbasis = "calibrated"\n[{section}]\n{coefficient}'
         read = calibration_from_file(parse_calibration("mine.toml", text), prior)
         assert read.monitored is not None
         made[section] = [(one.basis, one.carried_from, one.board_w == 60.0) for one in (read, read.monitored)]

@@ -46,8 +46,8 @@ class OperatorColumns:
 
     def text(self, name: str, default: str = "") -> Texts:
         """Return a text column, read-only; ``default`` where it is absent or empty. Shape (n,)."""
-        if (known := self._read_texts.get((name, default))) is not None:
-            return known
+        if (texts := self._read_texts.get((name, default))) is not None:
+            return texts
         column = self.columns.get(name)
         if column is None:
             texts = np.full(len(self), default, dtype=object)
@@ -93,12 +93,12 @@ def distinct_texts(column: Texts) -> tuple[list[str], Ints]:
     if column.flags.writeable or column.base is not None:
         return _distinct_texts(column)
     key = id(column)
-    if (known := _DISTINCT.get(key)) is not None and known[0]() is column:
-        return known[1]
-    found = _distinct_texts(column)
-    found[1].flags.writeable = False
-    _DISTINCT[key] = ref(column, lambda _: _DISTINCT.pop(key, None)), found
-    return found
+    if (entry := _DISTINCT.get(key)) is not None and entry[0]() is column:
+        return entry[1]
+    distinct = _distinct_texts(column)
+    distinct[1].flags.writeable = False
+    _DISTINCT[key] = ref(column, lambda _: _DISTINCT.pop(key, None)), distinct
+    return distinct
 
 
 def _distinct_texts(column: Texts) -> tuple[list[str], Ints]:

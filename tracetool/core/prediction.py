@@ -44,7 +44,14 @@ class BusyTimes(Mapping[str, Floats]):
         if not needed.any():
             return np.broadcast_to(0.0, self.duration_s.shape)
         column = needed[:, None]
-        return np.minimum(column / (self.clock_mhz * 1e6) if unit in self.cycles else column, self.duration_s)
+        if unit in self.cycles:
+            return np.minimum(column * 1e-6 / self.clock_mhz, self.duration_s)
+        return np.minimum(column, self.duration_s)
+
+    def of_rows(self, rows: slice) -> BusyTimes:
+        """Return the times of some rows."""
+        cycles, seconds = ({unit: n[rows] for unit, n in of.items()} for of in (self.cycles, self.seconds))
+        return BusyTimes(cycles, seconds, self.clock_mhz[rows], self.duration_s[rows])
 
     def __iter__(self) -> Iterator[str]:
         return iter(UNITS)

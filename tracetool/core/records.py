@@ -38,8 +38,8 @@ def put_rows(
 ) -> None:
     """Write the rows of a record into the chosen rows of another of the same fields, in place.
 
-    Into a ``blank`` record, one of zeros in these rows, views of few zeros are not written: pages of memory
-    that nobody writes to take none.
+    Into a ``blank`` record, one of zeros in these rows, views that show the same zeros again are not written:
+    pages that nobody writes to take no memory.
     """
     if is_dataclass(part):
         for f in fields(part):

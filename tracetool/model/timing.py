@@ -119,9 +119,9 @@ def _timing(
     pieces, shape = prepared.pieces, clock.shape
     slower = 1.0 if mem_mhz is None else gpu.memory_clock_mhz / mem_mhz
     cycles, seconds = _busy(rows, gpu, pieces.work, slower)
-    needed = {unit: cycles[unit] if unit in cycles else seconds[unit] for unit in UNITS}
-    used = [unit for unit in UNITS if needed[unit].any()]
     duration, core, active = (np.empty(shape) for _ in range(3))
+    busy = BusyTimes(cycles, seconds, clock, duration)
+    used = [unit for unit in UNITS if (cycles[unit] if unit in cycles else seconds[unit]).any()]
     bound = np.empty(shape, dtype=np.int8)
     fixed = np.maximum(pieces.fixed_s, pieces.floor_s)
     memory = (pieces.memory_s + pieces.stream_s) * slower
@@ -136,15 +136,16 @@ def _timing(
         np.add(serial, steady, out=core[chunk])
         waiting = np.minimum(chunk_pieces.fixed_s[:, None] / lasting, 1.0)
         active[chunk] = np.clip(chunk_pieces.active[:, None] * (1.0 - waiting), 0.0, 1.0)
-        own = {unit: needed[unit][chunk, None] for unit in used}
-        busy = {u: np.minimum(n / hertz if u in cycles else n, lasting) for u, n in own.items()}
+        chunk_busy = busy.of_rows(chunk)
         crossing = seconds["link"][chunk]  # what crosses a link is none of the launch
-        bound[chunk] = _bound(busy, fixed[chunk] - crossing, serial, steady, memory[chunk])
+        bound[chunk] = _bound(
+            {u: chunk_busy[u] for u in used}, fixed[chunk] - crossing, serial, steady, memory[chunk]
+        )
     return Timing(
         duration_s=duration,
         low=np.broadcast_to(prepared.low[:, None], shape),
         high=np.broadcast_to(prepared.high[:, None], shape),
-        busy_s=BusyTimes(cycles, seconds, clock, duration),
+        busy_s=busy,
         sm_active=active,
         fixed_s=np.minimum(fixed, duration.min(axis=1, initial=np.inf)),
         core_s=core,

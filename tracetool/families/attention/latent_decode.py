@@ -25,7 +25,8 @@ KEY_TILE = 64.0
 LATENCY_CLK = 2300.0
 #: p-norms: products with drawing, cores with memory. [1] Both a prior, as of other attention.
 DRAW_NORM, MEMORY_NORM = 6.0, 4.0
-#: p-norm: products with reads of shared memory. [1] A prior: A100 and L40S together give 2.8.
+#: p-norm: products with reads of shared memory. [1] A prior: with products at 0.9 of their peak the steps of
+#: A100 and L40S together give 2.8.
 SHARED_NORM = 3.0
 
 
@@ -53,7 +54,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     step = step * np.where(alone, c["single_step"], 1.0)
     # blocks of a partly filled last wave are waited for, as far as they cannot share what others draw
     busiest = waves + c["tail_share"] * (np.ceil(waves) - waves)
-    # the two SMs of a pair share their way to L2: each is slower where both work
+    # as if the two SMs of a pair shared their way to L2: each is slower where both work
     whole, rest = np.floor(waves), waves - np.floor(waves)
     last = np.where(rest > 0.5, c["paired_step"], 1.0)
     unfilled = np.where(rest > 0.0, rest + c["tail_share"] * (1.0 - rest), 0.0)
