@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.detect import readable
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.io import sqlite_arrow, sqlite_file
-from tracetool.sources.io.sqlite_arrow import read_table
+from tracetool.sources.io.sqlite_arrow import Readers, read_table
 from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, read_columns, typed_series
+from tracetool.sources.nsight.store import open_store
 
 _WANTED: dict[str, tuple[str, pl.DataType]] = {
     "row": ("rowid", pl.Int64()), "key": ("id", pl.Int64()), "a": ("a", pl.Int64()), "b": ("b", pl.Float64()),
@@ -261,6 +263,39 @@ def test_a_fault_in_one_half_stops_the_other() -> None:
         yield pl.DataFrame({"a": [2]})
         raise OSError("torn")
 
-    with pytest.raises(OSError, match="torn"):
-        sqlite_arrow._side_by_side([endless(), faulty()])
+    with ThreadPoolExecutor(2) as pool, pytest.raises(OSError, match="torn"):
+        sqlite_arrow._Streams(pool, [endless(), faulty()]).frames()
     assert taken
+
+
+def test_readers_that_are_left_stop_what_they_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> Iterator[pl.DataFrame]:
+        while True:
+            yield pl.DataFrame({"a": [1]})
+
+    monkeypatch.setattr(sqlite_arrow, "_blocks", endless)
+    with pytest.raises(KeyboardInterrupt), Readers() as readers:
+        for table in ("t", "u"):
+            readers.start(tmp_path / "t.sqlite", table, {"a": ("a", pl.Int64())}, 1, 9)
+        raise KeyboardInterrupt
+
+
+def test_tables_asked_for_ahead_are_those_read_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.sqlite"
+    with closing(sqlite3.connect(path)) as made, made:
+        for table in ("t", "u", "few"):
+            made.execute(f"CREATE TABLE {table} (a INTEGER, b)")
+            rows = 30 if table == "few" else 30_000
+            made.executemany(
+                f"INSERT INTO {table} VALUES (?, ?)",
+                [(i * len(table), "dirt" if i == 17 and table == "u" else i) for i in range(rows)],
+            )
+    wanted = {"a": pl.Int32(), "b": pl.Int64(), "absent": pl.String()}
+    with open_store(path) as store:
+        alone = {t: store.read(t, wanted) for t in ("t", "u", "few", "none")}
+    with open_store(path) as store:
+        for table in alone:
+            store.begin(table, wanted)
+        for table in reversed(alone):
+            assert_frame_equal(store.read(table, wanted), alone[table])
+        assert store.read("u", wanted, ("a", (17, 18)))["b"].to_list() == [None, 18]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from typing import TypeVar
 
 import polars as pl
 
@@ -16,7 +18,8 @@ TEXT_LIMIT = 500
 #: A damaged file may make every row bad: this many of a kind are kept as text, the rest only counted.
 KEPT_ROWS = 10_000
 #: Rows of a long table worked on at once: bounds what lies in memory beside it.
-BLOCK_ROWS = 1 << 20
+BLOCK_ROWS = 1 << 19
+_Made = TypeVar("_Made")
 
 
 def clean_text(column: str | pl.Expr) -> pl.Expr:
@@ -131,6 +134,15 @@ def _places(keys: pl.Series) -> tuple[int, pl.Series, int | None] | None:
 def blocks_of(frame: pl.DataFrame) -> list[pl.DataFrame]:
     """Return a frame in blocks of rows, at least one: what is made of a block bounds what lies beside it."""
     return [frame.slice(at, BLOCK_ROWS) for at in range(0, max(1, frame.height), BLOCK_ROWS)]
+
+
+def each_block(frame: pl.DataFrame, make: Callable[[pl.DataFrame], _Made]) -> list[_Made]:
+    """Return what is made of each block of a frame, in order; two are made at a time."""
+    blocks = blocks_of(frame)
+    if len(blocks) == 1:
+        return [make(blocks[0])]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(make, blocks))
 
 
 def each_distinct(column: pl.Series, make: Callable[[pl.Series], pl.Series]) -> pl.Series:

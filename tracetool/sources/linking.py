@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracetool.sources.columns import blocks_of
+from tracetool.sources.columns import each_block
 from tracetool.sources.nesting import Nest, last_not_after, nest
 
 _I = pl.Int64()
@@ -53,7 +53,7 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool 
         calls = calls.filter(tied)
     launches = calls.select(
         "correlation",
-        pl.col("process") if several else pl.col("process").alias("launch_process"),
+        *([pl.col("process")] if several else [pl.col("process").alias("launch_process")] * (not by_process)),
         pl.col("start_ns").alias("launch_ns"),
         "thread",
         *([pl.col("name").alias("launch_name")] if names else []),
@@ -61,7 +61,7 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool 
     if replaced := [c for c in LAUNCH_COLUMNS if c in activities.columns]:
         activities = activities.drop(replaced)
     if not several and (linked := _in_order(activities, launches)) is not None:
-        return linked.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
+        return linked if by_process else _of_launch(linked)
     joined = activities.join(launches, on=keys, how="left", maintain_order="left")
     if joined.height != activities.height:  # a correlation used twice
         rows = activities.with_row_index("#row").sort("start_ns", maintain_order=True)
@@ -70,11 +70,12 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool 
             strategy="backward", coalesce=False, check_sortedness=False,
         ).sort("#row")  # fmt: skip
         joined = joined.select(*activities.columns, *[c for c in launches.columns if c not in keys])
-    if not several:
-        if not by_process:
-            joined = joined.with_columns(process=pl.coalesce("process", "launch_process"))
-        joined = joined.drop("launch_process")
-    return joined
+    return joined if by_process else _of_launch(joined)
+
+
+def _of_launch(linked: pl.DataFrame) -> pl.DataFrame:
+    """Take the process of the call where the activity states none."""
+    return linked.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
 
 
 def _in_order(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame | None:
@@ -82,17 +83,16 @@ def _in_order(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame | N
     correlations = calls["correlation"]
     if not len(correlations) or correlations.null_count() or not (correlations.diff().slice(1) > 0).all():
         return None
-    blocks = []
-    for block in blocks_of(activities.select("correlation")):
+
+    def places(block: pl.DataFrame) -> pl.Series:
         correlation = block["correlation"]
         place = last_not_after(correlations, correlation)
-        blocks.append(
-            pl.select(
-                pl.when(correlations.gather(place) == correlation).then(place.cast(pl.UInt32))
-            ).to_series()
-        )
-    rows = pl.concat(blocks)
-    return activities.with_columns(calls[c].gather(rows) for c in calls.columns if c != "correlation")
+        same = correlations.gather(place) == correlation
+        return pl.select(pl.when(same).then(place.cast(pl.UInt32))).to_series()
+
+    rows = pl.concat(each_block(activities.select("correlation"), places))
+    launches = calls.drop("correlation").select(pl.all().gather(rows))
+    return activities.hstack(launches)
 
 
 _THREAD = ("process", "thread")
@@ -163,14 +163,15 @@ def number_operators(operators: pl.DataFrame) -> tuple[pl.DataFrame, Tree | None
 
 def innermost(activities: pl.DataFrame, tree: Tree) -> pl.Series:
     """Return the innermost interval open on the launching thread at the launch, null for none."""
-    blocks = []
-    for block in blocks_of(activities.select(*_THREAD, "launch_ns")):
+
+    def enclosing(block: pl.DataFrame) -> pl.Series:
         launched = block["launch_ns"].is_not_null() & block["thread"].is_not_null()
         thread = thread_of(block, tree.threads)
         if not launched.all():
             thread = pl.select(pl.when(launched).then(thread).otherwise(-1)).to_series()
-        blocks.append(tree.nest.innermost(thread, block["launch_ns"].fill_null(0)))
-    return pl.concat(blocks)
+        return tree.nest.innermost(thread, block["launch_ns"].fill_null(0))
+
+    return pl.concat(each_block(activities.select(*_THREAD, "launch_ns"), enclosing))
 
 
 def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree | None) -> pl.DataFrame:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import polars as pl
 
-from tracetool.sources.columns import blocks_of, look_up
+from tracetool.sources.columns import each_block, look_up
 
 GEOMETRY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
@@ -104,25 +106,27 @@ def number_distinct(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
     coded = rows.with_columns(pl.col(pl.String).cast(_CATEGORY)).with_row_index("#row")
     packing = _packing(coded.drop("#row"))
     names = [e.meta.output_name() for e in packing]
-    codes, firsts, keys = [], [], []
-    met = 0
-    for block in blocks_of(coded):
-        groups = (
-            block.select("#row", *packing).group_by(names).agg("#row").with_row_index("#code", offset=met)
-        )
-        at = block["#row"][0]
+
+    def distinct(block: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.DataFrame]:
+        groups = block.select("#row", *packing).group_by(names).agg("#row").with_row_index("#code")
         each = groups.select("#code", "#row").explode("#row")
         code = pl.zeros(block.height, dtype=pl.UInt32, eager=True)
-        codes.append(code.scatter(each["#row"] - at, each["#code"]))
-        met += groups.height
-        firsts.append(groups["#row"].list.first())
-        keys.append(groups.drop("#row", "#code"))
+        code = code.scatter(each["#row"] - block["#row"][0], each["#code"])
+        return code, groups["#row"].list.first(), groups.drop("#row", "#code")
+
+    found = each_block(coded, distinct)
+    codes = [code for code, _, _ in found]
+    firsts = [first for _, first, _ in found]
+    keys = [key for _, _, key in found]
     if len(keys) > 1:
         groups = pl.concat(keys).with_columns(pl.concat(firsts).alias("#first")).with_row_index("#met")
         groups = groups.group_by(names).agg("#met", pl.col("#first").first())
         each = groups.with_row_index("#code").select("#code", "#met").explode("#met")
-        final = pl.zeros(met, dtype=pl.UInt32, eager=True).scatter(each["#met"], each["#code"])
-        codes = [final.gather(code) for code in codes]
+        met = list(accumulate((k.height for k in keys), initial=0))
+        final = pl.zeros(met[-1], dtype=pl.UInt32, eager=True).scatter(each["#met"], each["#code"])
+        codes = [
+            final.slice(at, k.height).gather(code) for at, k, code in zip(met, keys, codes, strict=False)
+        ]
         firsts = [groups["#first"]]
     return pl.concat(codes), rows.gather(firsts[0]).with_row_index("#code")
 

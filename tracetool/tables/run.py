@@ -242,7 +242,8 @@ def write_run(
 
         def write(name: str) -> tuple[str, dict[str, Any]]:
             file = folder / f"{name}.parquet"
-            write_parquet(schemas[name].conform_lazily(tables[name]), file, schemas[name])
+            table = schemas[name].conform_lazily(tables[name])
+            write_parquet(table, file, schemas[name], statistics=False)  # its tables are read whole
             return name, listed_table(file, schemas[name].tag, tables[name].height)
 
         with ThreadPoolExecutor(2) as pool:  # small tables beside the big one

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
+from typing import Self
 from urllib.parse import quote
 
 import polars as pl
@@ -18,6 +19,8 @@ from tracetool.sources.columns import narrow
 BATCH_ROWS = 65_536
 #: Batches that become columns together.
 BATCHES_AT_ONCE = 3
+#: Blocks that the numbers of half a table are read in, however far apart they are.
+MOST_BLOCKS = 4096
 #: Column of the table and the type wanted of it, by the name it is to have.
 Wanted = Mapping[str, tuple[str, pl.DataType]]
 
@@ -51,44 +54,85 @@ def read_table(path: Path, table: str, columns: Wanted, low: int, high: int) -> 
         Cells of another type are null; 32-bit columns come back as narrow as their values allow.
         None where the driver cannot read it.
     """
-    try:
-        import adbc_driver_manager
-    except ImportError:  # no build for this machine: SQLite's own rows take longer, and say the same
-        return None
-    middle = (low + high) // 2
-    spans = [(low, middle), (middle + 1, high)]
-    # A table that is what it says is read as it is; what is not has every cell looked at.
-    for cautious in (False, True):
-        selection = _selection(columns, cautious=cautious)
-        query = f'SELECT {selection} FROM "{table}" WHERE rowid BETWEEN %d AND %d ORDER BY rowid'  # noqa: S608 - names from the file's own catalog
-        try:
-            parts = _side_by_side([_batches(path, query % span, columns) for span in spans])
-            return _stacked([frame for part in parts for frame in part], columns)
-        except (_Dirty, ImportError, OSError, adbc_driver_manager.Error, pl.exceptions.PolarsError):
-            continue
-    return None
+    with Readers() as readers:
+        return readers.start(path, table, columns, low, high)()
 
 
-def _side_by_side(streams: list[Iterator[pl.DataFrame]]) -> list[list[pl.DataFrame]]:
-    """Return what streams yield, each read by a thread of its own; a fault or an interrupt stops them all."""
-    stop = threading.Event()
+class Readers:
+    """Two threads that read tables beside other work, one table after the other as they were asked for."""
 
-    def read(stream: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
-        try:
-            return list(takewhile(lambda _: not stop.is_set(), stream))
-        except BaseException:
+    #: Memory that tables under way may take. [bytes]
+    expected_bytes: int
+
+    def __init__(self) -> None:
+        self.expected_bytes = 0
+        self._pool = ThreadPoolExecutor(2)
+        self._stops: list[threading.Event] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stop in self._stops:
             stop.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def start(
+        self, path: Path, table: str, columns: Wanted, low: int, high: int
+    ) -> Callable[[], pl.DataFrame | None]:
+        """Begin to read a table as :func:`read_table`; what is returned waits for its rows."""
+        try:
+            import adbc_driver_manager
+        except ImportError:  # no build for this machine: SQLite's own rows take longer, and say the same
+            return lambda: None
+        middle = (low + high) // 2
+        spans = [(low, middle), (middle + 1, high)]
+
+        def begin(*, cautious: bool) -> _Streams:
+            selection = _selection(columns, cautious=cautious)
+            halves = [_blocks(path, selection, table, *span, columns) for span in spans]
+            streams = _Streams(self._pool, halves)
+            self._stops.append(streams.stop)
+            return streams
+
+        def rows() -> pl.DataFrame | None:
+            # A table that is what it says is read as it is; what is not has every cell looked at.
+            for streams in (plain, None):
+                try:
+                    parts = (streams or begin(cautious=True)).frames()
+                    return _stacked([frame for part in parts for frame in part], columns)
+                except (_Dirty, ImportError, OSError, adbc_driver_manager.Error, pl.exceptions.PolarsError):
+                    continue
+            return None
+
+        plain = begin(cautious=False)
+        return rows
+
+
+class _Streams:
+    """Streams of frames, each read by a thread of its own; a fault or an interrupt stops them all."""
+
+    def __init__(self, pool: ThreadPoolExecutor, streams: Sequence[Iterator[pl.DataFrame]]) -> None:
+        self.stop = threading.Event()
+        self._futures = [pool.submit(self._read, stream) for stream in streams]
+
+    def _read(self, stream: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
+        try:
+            return list(takewhile(lambda _: not self.stop.is_set(), stream))
+        except BaseException:
+            self.stop.set()
             raise
 
-    with ThreadPoolExecutor(len(streams)) as pool:
+    def frames(self) -> list[list[pl.DataFrame]]:
+        """Return what each stream yielded, once all have ended."""
         try:
-            futures = [pool.submit(read, stream) for stream in streams]
             # Polars lets what waits go on after a signal: an endless wait would see an interrupt at its end.
-            while wait(futures, timeout=0.1).not_done:
+            while wait(self._futures, timeout=0.1).not_done:
                 pass
-            return [future.result() for future in futures]
+            return [future.result() for future in self._futures]
         except BaseException:
-            stop.set()
+            self.stop.set()
+            wait(self._futures)
             raise
 
 
@@ -113,24 +157,28 @@ def _selection(columns: Wanted, *, cautious: bool) -> str:
     return ", ".join(expressions)
 
 
-def _batches(path: Path, query: str, columns: Wanted) -> Iterator[pl.DataFrame]:
-    """Yield the answer to a query, some batches of rows at a time."""
+def _blocks(
+    path: Path, selection: str, table: str, low: int, high: int, columns: Wanted
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows from one number to another, a block of numbers at a time."""
     import adbc_driver_manager as manager
     import adbc_driver_sqlite
-    import pyarrow as pa
 
+    step = max(BATCH_ROWS * BATCHES_AT_ONCE, (high - low) // MOST_BLOCKS)
     with (
         adbc_driver_sqlite.connect(read_only_uri(path)) as database,
         manager.AdbcConnection(database) as connection,
         manager.AdbcStatement(connection) as statement,
     ):
         statement.set_options(**{adbc_driver_sqlite.StatementOptions.BATCH_ROWS.value: BATCH_ROWS})
-        statement.set_sql_query(query)
-        stream, _ = statement.execute_query()
-        with pa.RecordBatchReader.from_stream(stream) as reader:  # reads without holding other threads up
-            while batches := [pl.DataFrame(b) for b in islice(reader, BATCHES_AT_ONCE)]:
-                # Joined in memory of their own: what the driver hands over lies in buffers twice as long.
-                yield _typed(pl.concat(batches, rechunk=True), columns)
+        for first in range(low, high + 1, step):
+            last = min(first + step - 1, high)
+            statement.set_sql_query(
+                f'SELECT {selection} FROM "{table}" WHERE rowid BETWEEN {first} AND {last} ORDER BY rowid'  # noqa: S608 - names from the file's own catalog
+            )
+            stream, _ = statement.execute_query()
+            # Joined in memory of their own: what the driver hands over lies in buffers twice as long.
+            yield _typed(pl.DataFrame(stream).rechunk(), columns)
 
 
 def _typed(batch: pl.DataFrame, columns: Wanted) -> pl.DataFrame:

@@ -6,14 +6,14 @@ import contextlib
 import ctypes
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.sources.io.sqlite_arrow import read_only_uri
+from tracetool.sources.io.sqlite_arrow import Readers, read_only_uri
 from tracetool.sources.io.sqlite_guard import Guard, bounded_rows, check_size
 
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -168,31 +168,63 @@ def read_columns(
     BadInput
         If the name is that of a view, or the table holds more rows or text than the file can hold.
     """
+    with Readers() as readers:
+        return start_columns(path, db, tables, table, columns, readers, only=only, rowid=rowid)()
+
+
+def start_columns(
+    path: Path,
+    db: sqlite3.Connection,
+    tables: Mapping[str, frozenset[str]],
+    table: str,
+    columns: Mapping[str, pl.DataType],
+    readers: Readers,
+    *,
+    only: Only | None = None,
+    rowid: bool = True,
+) -> Callable[[], pl.DataFrame]:
+    """Begin to read columns as :func:`read_columns`, a big table by other threads.
+
+    Parameters
+    ----------
+    readers : Readers
+        Read what is asked of them in turn; the other parameters are those of :func:`read_columns`.
+
+    Returns
+    -------
+    callable
+        Waits for the rows and returns them.
+    """
     schema = {**columns, **({"rowid": pl.Int64()} if rowid else {})}
     if table not in tables:
         refuse_view(path, db, table)
-        return pl.DataFrame(schema=schema)
+        return lambda: pl.DataFrame(schema=schema)
     real = {c.lower(): c for c in tables[table]}
     present = {c: real[c.lower()] for c in columns if c.lower() in real}
     if not present:
-        return pl.DataFrame(schema=schema)
+        return lambda: pl.DataFrame(schema=schema)
     selected = {**present, **({"rowid": "rowid"} if rowid else {})}
     only = only if only and only[0].lower() in real else None
     if only:
         selected["#only"] = only[0]
         schema["#only"] = pl.Int64()
-    frame = _big(path, db, table, {n: (c, schema[n]) for n, c in selected.items()})
-    if frame is None:
-        selection = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in selected.values())
-        rows = db.execute(f'SELECT {selection} FROM "{table}"')  # noqa: S608 - names from the file's own catalog
-        parts = [_typed(block, selected, schema) for block in bounded_rows(path, table, rows)]
-        frame = pl.concat(parts) if parts else _typed([], selected, schema)
-    if only:
-        frame = frame.filter(pl.col("#only").is_in(list(only[1]))).drop("#only")
-        del schema["#only"]
-    return frame.with_columns(
-        pl.lit(None, dtype=kind).alias(n) for n, kind in schema.items() if n not in frame.columns
-    ).select(list(schema))
+    big = _big(path, db, table, {n: (c, schema[n]) for n, c in selected.items()}, readers)
+
+    def rows() -> pl.DataFrame:
+        frame = big()
+        if frame is None:
+            selection = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in selected.values())
+            found = db.execute(f'SELECT {selection} FROM "{table}"')  # noqa: S608 - names from the file's own catalog
+            parts = [_typed(block, selected, schema) for block in bounded_rows(path, table, found)]
+            frame = pl.concat(parts) if parts else _typed([], selected, schema)
+        if only:
+            frame = frame.filter(pl.col("#only").is_in(list(only[1])))
+        wanted = {n: kind for n, kind in schema.items() if n != "#only"}
+        return frame.with_columns(
+            pl.lit(None, dtype=kind).alias(n) for n, kind in wanted.items() if n not in frame.columns
+        ).select(list(wanted))
+
+    return rows
 
 
 def _typed(
@@ -214,28 +246,38 @@ def typed_series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Se
 
 
 def _big(
-    path: Path, db: sqlite3.Connection, table: str, columns: Mapping[str, tuple[str, pl.DataType]]
-) -> pl.DataFrame | None:
-    """Return columns of a big table the fast way, None where it is small or oddly laid out."""
+    path: Path,
+    db: sqlite3.Connection,
+    table: str,
+    columns: Mapping[str, tuple[str, pl.DataType]],
+    readers: Readers,
+) -> Callable[[], pl.DataFrame | None]:
+    """Begin to read a big table the fast way; None comes of one that is small or oddly laid out."""
     try:
-        # DiffRequest for one at a time, both ends are found in the index; together they cost a scan.
+        # One at a time, both ends are found in the index; together they cost a scan.
         (low,) = db.execute(f'SELECT min(rowid) FROM "{table}"').fetchone()  # noqa: S608
         (high,) = db.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()  # noqa: S608
         (encoding,) = db.execute("PRAGMA encoding").fetchone()
     except sqlite3.OperationalError as error:
         if "no such column" not in str(error):
             raise
-        return None  # a table without row numbers
+        return lambda: None  # a table without row numbers
     if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS or encoding != "UTF-8":
-        return None
+        return lambda: None
     texts = [column for column, kind in columns.values() if kind == pl.String()]
-    count = check_size(path, db, table, texts, len(columns))  # before the driver, which knows no bounds
-    from tracetool.sources.io.sqlite_arrow import read_table
+    # Before the driver, which knows no bounds.
+    count, needed = check_size(path, db, table, texts, len(columns), readers.expected_bytes)
+    readers.expected_bytes += needed
+    started = readers.start(path, table, columns, low, high)
 
-    frame = read_table(path, table, columns, low, high)
-    give_back_memory()
-    # Rows out of order, as in a damaged file, are not met by looking for their numbers.
-    return frame if frame is not None and frame.height == count else None
+    def rows() -> pl.DataFrame | None:
+        frame = started()
+        readers.expected_bytes -= needed
+        give_back_memory()
+        # Rows out of order, as in a damaged file, are not met by looking for their numbers.
+        return frame if frame is not None and frame.height == count else None
+
+    return rows
 
 
 def give_back_memory() -> None:

@@ -97,8 +97,19 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def check_size(path: Path, db: sqlite3.Connection, table: str, texts: Sequence[str], columns: int) -> int:
-    """Return the number of rows of a table with row numbers.
+def check_size(
+    path: Path, db: sqlite3.Connection, table: str, texts: Sequence[str], columns: int, beside: int = 0
+) -> tuple[int, int]:
+    """Return the number of rows of a table with row numbers, and the memory that reading it may take [bytes].
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Columns of text.
+    columns : int
+        Columns that are read.
+    beside : int
+        Memory that tables which are read at the same time may take. [bytes]
 
     Raises
     ------
@@ -113,8 +124,8 @@ def check_size(path: Path, db: sqlite3.Connection, table: str, texts: Sequence[s
     rows, text = db.execute(query).fetchone()
     _check(path, table, int(rows), int(text))
     needed = int(rows) * (ROW_BYTES + COLUMN_BYTES * columns) + COPIES * int(text)
-    check_memory(path, needed, f"{int(rows):,} rows of {table[:80]}", driver=True)
-    return int(rows)
+    check_memory(path, needed + beside, f"{int(rows):,} rows of {table[:80]}", driver=True)
+    return int(rows), needed
 
 
 def bounded_rows(path: Path, table: str, rows: sqlite3.Cursor) -> Iterator[list[tuple[object, ...]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,8 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import plain_columns
-from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, read_columns, refuse_view
+from tracetool.sources.io.sqlite_arrow import Readers
+from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, refuse_view, start_columns
 from tracetool.tables.memory import check_parquet
 
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
@@ -26,6 +27,9 @@ class Store(Protocol):
     @property
     def tables(self) -> Mapping[str, frozenset[str]]:
         """Tables and their columns."""
+
+    def begin(self, table: str, columns: Mapping[str, pl.DataType]) -> None:
+        """Read columns that :meth:`read` will be asked for beside other work, where that is quicker."""
 
     def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns, null where absent, with ``rowid``; of rows whose column is one of some numbers."""
@@ -47,11 +51,25 @@ class SqliteStore:
     path: Path
     db: sqlite3.Connection
     tables: Mapping[str, frozenset[str]]
+    readers: Readers
+    _begun: dict[tuple[str, ...], Callable[[], pl.DataFrame]] = field(default_factory=dict)
+
+    def begin(self, table: str, columns: Mapping[str, pl.DataType]) -> None:
+        """Read columns that :meth:`read` will be asked for beside other work."""
+        self._begun[table, *columns] = self._start(table, columns)
 
     def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table."""
-        rows = read_columns(self.path, self.db, self.tables, table, columns, only=only, rowid=False)
+        begun = None if only else self._begun.pop((table, *columns), None)
+        rows = (begun or self._start(table, columns, only))()
         return rows.with_row_index("rowid", offset=1)
+
+    def _start(
+        self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None
+    ) -> Callable[[], pl.DataFrame]:
+        return start_columns(
+            self.path, self.db, self.tables, table, columns, self.readers, only=only, rowid=False
+        )
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
@@ -68,6 +86,9 @@ class FolderStore:
 
     files: Mapping[str, Path]
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def begin(self, table: str, columns: Mapping[str, pl.DataType]) -> None:
+        """Do nothing: columns of these files are read side by side as it is."""
 
     def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table; text in place of a string's number stays text."""
@@ -146,8 +167,8 @@ def open_store(path: Path) -> Iterator[Store]:
         yield FolderStore(files, columns)
         return
     tables = list_tables(path)
-    with open_sqlite(path) as db:
-        yield SqliteStore(path, db, tables)
+    with open_sqlite(path) as db, Readers() as readers:
+        yield SqliteStore(path, db, tables, readers)
 
 
 def _file_schema(file: Path) -> list[str]:

@@ -217,6 +217,8 @@ def read_export(path: Path) -> Trace:
             raise BadInput.in_file(
                 path, "is not an Nsight Systems export", "make one with: nsys export --type sqlite"
             )
+        store.begin(KERNEL, _KERNEL_COLUMNS)  # in this order: while one is linked, the next is read
+        store.begin(RUNTIME, _CALL_COLUMNS)
         export = Export(store, _strings(store))
         clock = session_clock(store.read)
         product, schema = versions(store.read)

@@ -12,7 +12,6 @@ from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted, number
 from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
-from tracetool.sources.telemetry.units import check_units
 from tracetool.tables.scopes import scope_of_field
 
 #: What a sensor of a GPU can read. No GPU draws more, no counter has run for longer, no clock is faster.
@@ -48,8 +47,8 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
     Raises
     ------
     BadInput
-        If power and counter are in different units (:func:`check_units`), or no reading of a log or of one
-        of its sensors can be.
+        If power and counter are in different units, or no reading of a log or of one of its sensors
+        can be.
     """
     frame = trace.telemetry
     if not frame.height:
@@ -61,7 +60,10 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
         fine = value.is_finite() & value.is_between(*RANGES[column])
         bad[column] = value.is_not_null() & ~fine
     flags = frame.select(e.alias(c) for c, e in bad.items())
-    check_units(_in_any_unit(frame, flags), path)
+    if {"power_w", "energy_j"} <= set(checked):
+        from tracetool.sources.telemetry.units import check_units  # loads numpy
+
+        check_units(_in_any_unit(frame, flags), path)
     if not trace.activities.height and "power_w" in checked and flags["power_w"].any():
         _check_each_sensor(frame, path)
     if flags.select(pl.any_horizontal(pl.all()).any()).item():
