@@ -109,3 +109,27 @@ def test_sequences_of_a_trace_share_no_pages() -> None:
     memory_s = [DECODE.pieces(rows, gpu, c).memory_s[0] for rows in (loop, ran) for c in (shared, plain)]
     assert memory_s[0] == pytest.approx(0.6 * memory_s[1])
     assert memory_s[2] == pytest.approx(memory_s[3])
+
+
+def test_tiles_are_multiplied_whole_whether_queries_fill_them_or_not() -> None:
+    """64 rows by 256 keys of heads of 64 are as many products as 128 of 128, and twice the exponentials."""
+    given = {"step_clk": 50.0, "step_dim_clk": 50.0, "block_clk": 50.0, "block_dim_clk": 1.0, "row_clk": 0.1}
+    one = {"kv_len": 8, "heads": 4096, "kv_heads": 4096}
+
+    def core(rows: float, gpu: str = "l40s", **columns: float | str) -> float:
+        habits = {**given, "tile_rows": rows, "split_single": 0.0, "resident": 1.0}
+        return float(DECODE.pieces(_rows(**{**one, **columns}), load_gpu(gpu), habits).core_cycles[0])
+
+    assert core(64.0, head_dim=64) > 5.0 * core(0.0, head_dim=64)
+    assert core(64.0, head_dim=64) > core(64.0, head_dim=128) > core(16.0, head_dim=128)
+    waves = {name: np.ceil(64 * 4096 / load_gpu(name).sm_count) for name in ("a100-sxm", "l40s")}
+    each = {name: core(64.0, name, head_dim=128) / waves[name] for name in waves}
+    # 2048 clocks of products an A100 takes, 4096 an L40S, beside what else differs little
+    assert each["l40s"] - each["a100-sxm"] == pytest.approx(2048.0, rel=0.25)
+
+
+def test_casts_that_source_tells_come_on_top_of_the_launches_of_16_bits() -> None:
+    told = _step({"launch_us": 5.0, "launch_kv8_us": 50.0, "kv8_casts": 2.0}, kv_dtype="fp8", kv_heads=1)
+    wide = _step({"launch_us": 5.0, "launch_kv8_us": 50.0, "kv8_casts": 2.0}, kv_heads=1)
+    pace = 1980.0 / GPU.clock_boost_mhz
+    assert (told.fixed_s - wide.fixed_s)[0] == pytest.approx(2.2e-6 * pace, rel=1e-3)

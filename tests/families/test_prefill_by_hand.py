@@ -97,9 +97,11 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     filled_bytes = fills / 2 if fp8 or kv8 else fills
     core = norm(6, core, filled_bytes / (c["l2_efficiency"] * GPU.l2_bytes_per_clock))
     factor = 2.5 if backward else 1.0  # five products for two
-    touched = (batch * q * heads + batch * keys * kv_heads) * width
+    narrow = 0.5 if kv8 else 1.0
+    touched = (batch * q * heads + batch * keys * kv_heads * narrow) * width
     tokens = batch * q
-    passed = (c["pass_factor"] * heads + c["cache_passes"] * kv_heads) * tokens * width
+    kept = c["cache_passes"] * kv_heads * (1 + narrow) / 2  # read in 16 bits, written as the cache is
+    passed = (c["pass_factor"] * heads + kept) * tokens * width
     passed *= c["fp8_pass"] if fp8 else 1.0
     hit = c["l2_hit"] / (1 + (touched / (0.7 * GPU.l2_bytes)) ** 2)
     launch = c["launch_us"] * (c["one_launch"] if q <= 1 else 1.0)

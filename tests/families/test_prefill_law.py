@@ -10,7 +10,13 @@ import pytest
 
 from tracetool.families.attention.prefill import PREFILL
 from tracetool.families.attention.problem import attention_scores
-from tracetool.families.attention.tile_sizes import SGLANG_TRITON, VLLM_TRITON, tile_sizes
+from tracetool.families.attention.tile_sizes import (
+    FLASHINFER,
+    SGLANG_TRITON,
+    TRTLLM_WARPS,
+    VLLM_TRITON,
+    tile_sizes,
+)
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.operator_tables import read_table
@@ -24,8 +30,8 @@ MOST = 33
 
 
 def test_the_law_has_no_more_coefficients_than_the_ablation_left() -> None:
-    # what source tells of measuring loops is fitted to nothing
-    assert len(set(PREFILL.priors) - {"loop_us"}) <= MOST
+    # what source tells of measuring loops and of caches is fitted to nothing
+    assert len(set(PREFILL.priors) - {"loop_us", "kv8_casts"}) <= MOST
 
 
 def test_the_page_explains_every_coefficient() -> None:
@@ -155,8 +161,54 @@ def test_tiles_of_triton_in_vllm_hold_16_rows_of_packed_heads() -> None:
     ]
 
 
-def _tiles(gpu: str, whose: float, **columns: list[int]) -> list[tuple[int, int]]:
-    rows = {"op": ["attention"] * 3, "phase": ["prefill"] * 3, "dtype": ["bf16"] * 3, "batch": [1] * 3}
+@pytest.mark.parametrize(
+    ("gpu", "keys", "dtype", "expected"),
+    [
+        ("a100-sxm", 4096, "bf16", [(128, 128), (64, 128), (64, 128)]),  # heads are taken in parts
+        ("a100-sxm", 64, "bf16", [(64, 32), (64, 32), (64, 16)]),  # few keys: they are not
+        ("l40s", 4096, "bf16", [(64, 32), (64, 32), (64, 128)]),  # little shared memory: long ones are
+        ("l40s", 64, "bf16", [(64, 32), (64, 32), (64, 16)]),
+        ("l40s", 4096, "fp8", [(128, 128), (64, 32), (64, 32)]),
+    ],
+)
+def test_tiles_of_tensorrt_llm_before_hopper(
+    gpu: str, keys: int, dtype: str, expected: list[tuple[int, int]]
+) -> None:
+    columns = {"head_dim": [64, 128, 256], "q_len": [keys] * 3}
+    assert _tiles(gpu, TRTLLM_WARPS, dtype=dtype, **columns) == expected
+
+
+def test_tiles_of_flashinfer_by_packed_rows_heads_and_shared_memory() -> None:
+    # 16 rows: four warps take keys apart; two blocks an SM leave 16 keys of heads of 256 in 100 KiB
+    few = _tiles("l40s", FLASHINFER, q_len=[2, 2, 16], heads=[8, 8, 8], kv_heads=[1, 2, 1])
+    assert few == [(16, 64), (16, 64), (128, 32)]
+    assert _tiles("l40s", FLASHINFER, q_len=[512] * 3, head_dim=[64, 128, 256])[1:] == [(128, 32), (64, 16)]
+    assert _tiles("a100-sxm", FLASHINFER, q_len=[512] * 3, head_dim=[64, 128, 256])[2] == (64, 32)
+
+
+def test_new_keys_of_tensorrt_llm_are_multiplied_in_16_bits_whatever_the_cache() -> None:
+    slower = {"kv8_step": 2.0, "kv8_tile": 2.0}
+    core = {
+        (whose, given): _layer("l40s", given={"by_head": whose, **(slower if given else {})}, kv_dtype="fp8")
+        .core_cycles[0]
+        for whose in (0.0, TRTLLM_WARPS)
+        for given in (False, True)
+    }  # fmt: skip
+    assert core[0.0, True] > 1.5 * core[0.0, False]
+    assert core[TRTLLM_WARPS, True] == core[TRTLLM_WARPS, False]
+
+
+def test_a_cache_of_8_bits_halves_the_keys_read_and_takes_two_casts_where_told() -> None:
+    wide, narrow = (_layer("l40s", given={}, kv_dtype=kind, heads=1, kv_heads=1) for kind in ("bf16", "fp8"))
+    assert narrow.memory_s[0] == pytest.approx(0.75 * wide.memory_s[0], rel=0.02)  # Q and O stay
+    cast = _layer("l40s", given={"kv8_casts": 2.0}, kv_dtype="fp8", heads=1, kv_heads=1)
+    assert (cast.fixed_s - narrow.fixed_s)[0] == pytest.approx(2 * 1.1e-6 * 1980.0 / 2520.0, rel=1e-6)
+    same = _layer("l40s", given={"kv8_casts": 2.0}, heads=1, kv_heads=1)
+    assert same.fixed_s[0] == wide.fixed_s[0]
+
+
+def _tiles(gpu: str, whose: float, dtype: str = "bf16", **columns: list[int]) -> list[tuple[int, int]]:
+    rows = {"op": ["attention"] * 3, "phase": ["prefill"] * 3, "dtype": [dtype] * 3, "batch": [1] * 3}
     rows |= {"q_len": [64] * 3, "heads": [8] * 3, "head_dim": [128] * 3, **columns}
     sheet = load_gpu(gpu)
     scores = attention_scores(read_table(pl.DataFrame(rows)).rows, sheet)

@@ -44,12 +44,12 @@ OTHER_KERNELS = 3.0
 
 def apart(one: str, other: str) -> tuple[bool, float]:
     """Return how far apart two architectures are, in an order that puts one and itself first."""
-    more = OTHER_KERNELS if _has_warpgroups(one) != _has_warpgroups(other) else 0.0
+    more = OTHER_KERNELS if has_warpgroups(one) != has_warpgroups(other) else 0.0
     return one != other, generations_apart(one, other) + more
 
 
 @cache
-def _has_warpgroups(name: str) -> bool:
+def has_warpgroups(name: str) -> bool:
     """Return whether an architecture multiplies by more than a warp: from Hopper on, in data centers."""
     architecture = load_architecture(name)
     has_memory = "tensor_memory_bytes_per_sm" in architecture.shared.get("onchip", {})

@@ -20,6 +20,8 @@ KERNEL_US: Final = 32.0
 #: Rows whose parts are computed together, so that the work stays in the processor's cache and its memory is
 #: used again. [rows] By definition without effect on results.
 _AT_ONCE = 4096
+#: In place of an architecture: all whose matrix instructions are of single warps. [1] By definition here.
+WARPS = "(warps)"
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Law:
     library_host : mapping of str to mapping of str to (float, float)
         What the public source of a library nobody fitted tells of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
-        library, on the architecture of that name or for kernels whose name has the word.
+        library, on the architecture of that name or for kernels whose name has the word; :data:`WARPS` is any
+        without matrix instructions of warpgroups.
     name_habits : mapping of str to mapping of str to float
         What a word of a kernel's name says of its choices where another's coefficients stand for it; of
         several words the longest.

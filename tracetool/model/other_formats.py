@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tracetool.families.implementations import FittedLaw, Implementation, implementations, library_of
+from tracetool.families.implementations import (
+    FittedLaw,
+    Implementation,
+    has_warpgroups,
+    implementations,
+    library_of,
+)
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
 from tracetool.hardware.priors import prior_number
@@ -89,6 +95,15 @@ def _may_be(law: Law, name: str, value: float) -> bool:
     return prior.fitted or not prior.choices or value in prior.choices
 
 
+def _closer(parent: FittedLaw, own: FittedLaw, architecture: str) -> bool:
+    """Say whether the parent's format was measured on an architecture, or alone on one of like kernels."""
+    alike = [
+        any(has_warpgroups(a) == has_warpgroups(architecture) for a in fitted.architectures)
+        for fitted in (parent, own)
+    ]
+    return architecture in parent.architectures or alike == [True, False]
+
+
 def beside_parent(
     law: Law,
     values: dict[str, float],
@@ -96,12 +111,13 @@ def beside_parent(
     architecture: str,
     on: Callable[[Law, FittedLaw, str], dict[str, float]],
 ) -> dict[str, float]:
-    """Return coefficients from another architecture, halfway to the parent's format on this one, if measured.
+    """Return coefficients from another architecture, halfway to the parent's format where that tells more.
 
-    ``on`` tells the coefficients of a law on an architecture.
+    It does where it was measured on this one; and where it was on one whose kernels multiply by as many warps
+    and the law was not. ``on`` tells the coefficients of a law on an architecture.
     """
     fitted = one.laws.get(law.parent)
-    if fitted is None or architecture not in fitted.architectures:
+    if fitted is None or not _closer(fitted, one.laws[law.name], architecture):
         return values
     lent = _lendable(law, on(laws()[law.parent], fitted, architecture))
     mixed = dict(values)

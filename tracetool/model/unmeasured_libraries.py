@@ -9,8 +9,14 @@ from types import MappingProxyType
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.implementations import Implementation, implementations, library_of, words_of
-from tracetool.families.law import Law
+from tracetool.families.implementations import (
+    Implementation,
+    has_warpgroups,
+    implementations,
+    library_of,
+    words_of,
+)
+from tracetool.families.law import WARPS, Law
 from tracetool.hardware.priors import prior_number
 from tracetool.model.mixtures import Member
 from tracetool.model.projects import project_of
@@ -95,9 +101,10 @@ def in_library(
 def host_of(law: Law, library: str, called: str, architecture: str) -> Mapping[str, tuple[float, float]]:
     """Return what source tells of a library's host code: of all, then of an architecture, a name, or both."""
     host = dict(law.library_host.get(library, {}))
+    places = {architecture} if has_warpgroups(architecture) else {architecture, WARPS}
     for key, told in law.library_host.items():
         of, *which = key.split("/")
-        if of == library and which and all(one == architecture or one in called for one in which):
+        if of == library and which and all(one in places or one in called for one in which):
             host |= told
     return host
 

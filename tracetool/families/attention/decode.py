@@ -13,6 +13,7 @@ from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US
 from tracetool.families.attention.prefill import launches_us
 from tracetool.families.attention.problem import (
+    KV8_CAST_US,
     Scores,
     attention_scores,
     cache_share,
@@ -20,7 +21,7 @@ from tracetool.families.attention.problem import (
     least_cycles,
     scores_work,
 )
-from tracetool.families.attention.tile_sizes import capability
+from tracetool.families.attention.tile_sizes import capability, split_keys_of_tile
 from tracetool.families.attention.tiling import (
     efficient_split,
     even_split,
@@ -29,7 +30,7 @@ from tracetool.families.attention.tiling import (
     split_keys,
 )
 from tracetool.families.coefficients import read_coefficients
-from tracetool.families.law import Coefficients, Law
+from tracetool.families.law import WARPS, Coefficients, Law
 from tracetool.families.loops import LONGER, NEXT_US, SHORT
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -93,7 +94,8 @@ def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
 def _launches(s: Scores, vector: Bools, own8: Bools, c: Coefficients) -> Floats:
     """Return the time of all launches of an operator. Shape (n,). [us]"""
     shared = s.heads > s.kv_heads
-    launch = np.where(vector, c["vector_launch_us"], np.where(own8, c["launch_kv8_us"], c["launch_us"]))
+    of_kv8 = c["launch_us"] + c["kv8_casts"] * KV8_CAST_US if c["kv8_casts"] > 0 else c["launch_kv8_us"]
+    launch = np.where(vector, c["vector_launch_us"], np.where(own8, of_kv8, c["launch_us"]))
     launch = launch * np.where(shared, 1.0, c["single_launch"])
     launch = launch + np.where(shared & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
     return np.asarray(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0))
@@ -136,6 +138,24 @@ def _split(
     return split_keys(lanes, slots * c["split_waves"], keys, least)
 
 
+def _key_tile(s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return the keys of a tile of tensor cores, as a library sizes them. Shape (n,). [tokens]"""
+    if 0 < c["tile_rows"] <= ROWS:
+        return split_keys_of_tile(s, gpu, c["tile_rows"])
+    if c["split_fill"] == EVEN:
+        return np.where(s.head_dim > 192, 80.0, np.where(s.head_dim > 128, 96.0, 128.0))
+    return np.full(len(s.batch), c["key_tile"])
+
+
+def _filled_tile(s: Scores, key_tile: Floats, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return what a tile of as many rows takes, whether queries fill them or not. Shape (n,). [clk]"""
+    scores = c["tile_rows"] * key_tile
+    products = 2.0 * scores * (s.head_dim + s.value_dim) / s.rate
+    return c["resident"] * (
+        products + scores * (EXPONENTIALS / gpu.sfu_per_clock_sm + SOFTMAX_OPS / gpu.lanes_per_clock_sm)
+    )
+
+
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = attention_scores(rows, gpu)
     sms = float(gpu.sm_count)
@@ -150,8 +170,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     def pick(units: str, without: str) -> Floats:
         return np.where(vector, c[without], c[units])
 
-    by_head = np.where(s.head_dim > 192, 80.0, np.where(s.head_dim > 128, 96.0, 128.0))
-    key_tile = np.where(vector, VECTOR_KEYS, by_head if c["split_fill"] == EVEN else c["key_tile"])
+    key_tile = np.where(vector, VECTOR_KEYS, _key_tile(s, gpu, c))
     # a library that packs the heads of a group by a copy may not do so where a window is set
     apart = vector | (np.isfinite(s.window) & (c["pack_windowed"] < 1.0))
     query_rows = np.where(apart, 1.0, group) * s.q_len
@@ -173,6 +192,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     waves = np.ceil(blocks / slots)
 
     step = pick("step_clk", "vector_step_clk") + pick("step_dim_clk", "vector_step_dim_clk") * dim
+    step = step + np.where(vector, 0.0, _filled_tile(s, key_tile, gpu, c))
     step = (
         step
         * np.where(factors8 & ~vector, c["kv8_step"], np.where(kv8 & vector, c["vector_kv8_step"], 1.0))
@@ -230,6 +250,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
+#: Special functions of a score, and operations of the softmax beside them. [1], [op] Both a prior, as in
+#: prefill.
+EXPONENTIALS, SOFTMAX_OPS = 1.3, 5.0
 #: TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, by the window in fp8 alone, and leaves other
 #: groups to a kernel without tensor cores. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM: see
 #: docs/families/decode.md.
@@ -257,9 +280,18 @@ _HABITS = (
 #: two, an L40S one (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, ``seqlenq_ngroups_swapped`` and
 #: ``num_splits_heuristic``). [units of decode.toml] By definition of these.
 _FLASH2: dict[str, tuple[float, float]] = {
+    "tile_rows": (0.0, 64.0),
     "split_fill": (0.0, 1.0), "split_waves": (0.0, 2.0), "resident": (0.0, 1.0), "split_single": (0.0, 0.0),
     "split_seen": (0.0, 1.0), "pack_windowed": (0.0, 0.0), "pack_us": (0.0, 2.0 * NEXT_US),
     "scan_sequences": (0.0, 0.0),
+}  # fmt: skip
+#: FlashInfer's kernels for tensor cores take the heads of a group together, 16 rows a tile, whatever the
+#: window, and parts that fill two blocks an SM. [units of decode.toml] By definition of
+#: flashinfer-ai/flashinfer, include/flashinfer/attention/prefill.cuh and scheduler.cuh
+#: (``PrefillSplitQOKVIndptr``).
+_FLASHINFER = {
+    "pack_windowed": 1.0, "tile_rows": 16.0, "resident": 2.0, "split_fill": 0.0, "split_waves": 1.0,
+    "split_seen": 1.0, "split_single": 1.0, "scan_sequences": 0.0,
 }  # fmt: skip
 #: Blackwell's generated kernels, which split keys once over the GPU and skip those before a window.
 #: [units of decode.toml] By definition of flashinfer-ai/flashinfer, ``trtllm/fmha/fmhaKernels.h``.
@@ -284,6 +316,8 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm/fa2": _FLASH2,
     "vllm/flash_attn/ampere-ga100": {**_FLASH2, "resident": (0.0, 2.0), "split_waves": (0.0, 1.0)},
     "sglang": LONGER,
+    "sglang/flash_attention": {"kv8_casts": (0.0, 2.0)},
+    f"sglang/flash_attention/{WARPS}": {"tile_rows": (0.0, 128.0)},
     "sglang/trtllm": {"launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
     "trtllm": SHORT,
     "trtllm/torch_flow/ada": _told(_XQA),
@@ -302,9 +336,7 @@ DECODE = Law(
     library_host=_HOST,
     # kernels that no other library calls; on Ada the priors, of memory on the chip's package, do not hold
     library_habits={"trtllm/hopper": _XQA, "trtllm/ampere-ga100": _XQA},
-    # FlashInfer's kernels take the heads of a group together whatever the window (flashinfer-ai/flashinfer,
-    # include/flashinfer/attention/decode.cuh and prefill.cuh, ``group_size``)
-    name_habits={"flashinfer": {"pack_windowed": 1.0}},
+    name_habits={"flashinfer": _FLASHINFER},
     by_row=True,
 )
 LAWS = (DECODE,)

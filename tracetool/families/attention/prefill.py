@@ -13,6 +13,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import (
+    KV8_CAST_US,
     LAUNCH_MHZ,
     Scores,
     attention_scores,
@@ -23,17 +24,19 @@ from tracetool.families.attention.problem import (
     scores_work,
 )
 from tracetool.families.attention.tile_sizes import (
+    FLASHINFER,
     HEAD_STEP,
     SGLANG_TRITON,
+    TRTLLM_WARPS,
     VLLM_TRITON,
     computed_dims,
     padded,
     tile_sizes,
 )
-from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
+from tracetool.families.attention.tiling import seen_tiles, with_skipped
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
-from tracetool.families.law import Coefficients, Law
+from tracetool.families.law import WARPS, Coefficients, Law
 from tracetool.families.loops import LONGER, SHORT, loop_more_us
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -112,32 +115,6 @@ def _read_again(s: Scores, fills: Floats, lanes: Floats, gpu: Gpu, c: Coefficien
     return np.asarray(np.maximum(distinct - keys, 0.0) * lost / AGAIN_EFFICIENCY)
 
 
-def _with_skipped(tiles: QueryTiles, every: QueryTiles, share: Floats) -> QueryTiles:
-    """Return tiles with the keys outside of a window that a kernel passes by, or meets and masks.
-
-    Each takes ``share`` of a step. Shape (n,). [1]
-    """
-    return QueryTiles(
-        tiles.tiles,
-        tiles.visits + share * np.maximum(every.visits - tiles.visits, 0.0),
-        tiles.longest + share * np.maximum(every.longest - tiles.longest, 0.0),
-    )
-
-
-def _seen_tiles(s: Scores, seen: Floats, width: Floats, key_tile: Floats) -> QueryTiles:
-    causal = causal_tiles(s.q_len, seen, width, key_tile)
-    whole = full_tiles(s.q_len, seen, width, key_tile)
-    before = np.maximum(s.kv_len - s.q_len, 0.0)
-    # keys before the first query are seen by every tile, as far as the window reaches
-    extra = np.ceil(np.minimum(before, seen) / key_tile)
-    top = np.ceil((seen + width) / key_tile + np.where(seen < s.kv_len, 1.0, 0.0))
-    visits = np.where(
-        s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), whole.visits
-    )
-    longest = np.where(s.causal, np.minimum(causal.longest + extra, top), whole.longest)
-    return QueryTiles(causal.tiles, visits, longest)
-
-
 def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
     """Return the peak of the matrix instructions a kernel multiplies by. Shape (n,). [FLOP/clk/SM]"""
     if c["by_head"] == VLLM_TRITON:
@@ -146,9 +123,14 @@ def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats
     return np.asarray(s.rate * np.where(older, rate_share(gpu), 1.0))
 
 
-def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, area: Floats) -> Floats:
+def _narrow_keys(s: Scores, c: Coefficients) -> Bools:
+    """Return where keys alone are computed in 8 bits: kernels that take new ones as they came do not."""
+    return np.asarray((s.kv_size <= 1.0) & (s.size > 1.0) & (c["by_head"] != TRTLLM_WARPS))
+
+
+def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, area: Floats) -> Floats:
     """Return what a tile of queries takes for a tile of keys, ``area`` scores. Shape (n,). [clk]"""
-    kv8, fp8 = (s.kv_size <= 1.0) & (s.size > 1.0), s.size <= 1.0
+    kv8, fp8 = _narrow_keys(s, c), s.size <= 1.0
     dim = computed_dims(s, c)
     products = 4.0 * area * dim / (rate * c["tensor_efficiency"])
     exponentials = EXPONENTIALS * area / gpu.sfu_per_clock_sm
@@ -158,7 +140,10 @@ def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, area: Floats) -> F
     step = step * np.where(s.head_dim % HEAD_STEP > 0, c["uneven_dim"], 1.0)
     small, large = s.head_dim <= 64, s.head_dim > 192
     of_fp8 = np.where(small, c["fp8_dim64"], np.where(large, c["fp8_dim256"], 1.0))
-    return np.asarray(step * np.where(fp8, of_fp8, 1.0))
+    step = step * np.where(fp8, of_fp8, 1.0)
+    if c["by_head"] in {TRTLLM_WARPS, FLASHINFER}:  # results are rescaled at each step, however few its keys
+        step = step + queries * s.value_dim / gpu.lanes_per_clock_sm
+    return np.asarray(step)
 
 
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -173,15 +158,15 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     uneven = s.head_dim % HEAD_STEP > 0
     query_tile = np.where(uneven, np.minimum(query_tile, c.get("uneven_queries", np.inf)), query_tile)
     lanes = s.batch * s.heads / packed
-    kv8 = (s.kv_size <= 1.0) & (s.size > 1.0)
+    kv8 = _narrow_keys(s, c)
     fp8 = s.size <= 1.0
     windowed = s.window < s.kv_len
     rate = _rate(rows, s, gpu, c)
-    step = _step(s, gpu, c, rate, query_tile * key_tile)
-    seen = tiles = _seen_tiles(s, np.minimum(s.window, s.kv_len), query_tile / packed, key_tile)
+    step = _step(s, gpu, c, rate, query_tile, query_tile * key_tile)
+    seen = tiles = seen_tiles(s, np.minimum(s.window, s.kv_len), query_tile / packed, key_tile)
     if windowed.any():
-        every = _seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
-        tiles = _with_skipped(seen, every, c["skip_clk"] / step)
+        every = seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
+        tiles = with_skipped(seen, every, c["skip_clk"] / step)
     tile = c["tile_clk"] * np.where(fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0))
     tile = tile * np.where(windowed, c["window_tile"], 1.0)
     tile = tile * np.where(group > 1, 1.0, c["single_tile"])
@@ -207,16 +192,21 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     again = _read_again(s, fills, lanes, gpu, c)
     factor = np.where(s.backward, BACKWARD, 1.0)
     width = (s.head_dim + s.value_dim) * 2.0
-    touched = (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads) * width
+    narrow = np.where(kv8, 0.5, 1.0)  # bytes of an element of keys and values, relative
+    touched = (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads * narrow) * width
     # what is rotated and written to the cache: new keys and values, a block a token
     tokens = s.batch * s.q_len
     passed = c["pass_factor"] * tokens * s.heads * width
     written = cache_written(rows)
-    passed = passed + np.where(written, c["cache_passes"] * tokens * s.kv_heads * width, 0.0)
+    kept = tokens * s.kv_heads * width * (1.0 + narrow) / 2.0
+    passed = passed + np.where(written, c["cache_passes"] * kept, 0.0)
     passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
     appending = c["token_clk"] * tokens / sms
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
     launch = launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0)
+    launch = launch + np.where(
+        (s.kv_size <= 1.0) & (s.size > 1.0) & cache_written(rows), KV8_CAST_US * c["kv8_casts"], 0.0
+    )
     launch = launches_us(launch, rows, gpu, s.kv_size <= 1.0, c["loop_us"])
     alone = of_a_trace(rows)
     passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
@@ -266,12 +256,16 @@ _PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
 #: ``invokeBuildDecoderInfo``, ``invokeQKVPreprocessing``); layers of vLLM and SGLang take queries rotated and
 #: write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that of PyTorch
 #: has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
+#: FlashInfer's own kernel, by those sources.
+_OWN_FLASHINFER = {"by_head": (0.0, FLASHINFER), "pack_heads": (0.0, 2.0)}
 _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm": {**_written(VLLM_TOKENS), **SHORT},
     "vllm/fa2": _PAGED,
     "vllm/flash_attn/ampere-ga100": _PAGED,
-    "sglang": {**_written(SGLANG_TOKENS), **LONGER},
+    "sglang": {**_written(SGLANG_TOKENS), **LONGER, "kv8_casts": (0.0, 2.0)},
     "sglang/flash_attention/ampere-ga100": _PACKED,
+    f"sglang/flashinfer/{WARPS}": _OWN_FLASHINFER,
+    f"vllm/fiprefill/{WARPS}": _OWN_FLASHINFER,
     "sglang/triton": {"by_head": (0.0, SGLANG_TRITON), "pack_heads": (0.0, 0.0)},
     "vllm/triton": {"by_head": (0.0, VLLM_TRITON), "pack_heads": (0.0, 2.0)},
     "trtllm": {
@@ -280,6 +274,7 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
         "pack_heads": (0.0, 0.0),
         **SHORT,
     },
+    f"trtllm/{WARPS}": {"by_head": (0.0, TRTLLM_WARPS)},
     "torch": {
         "pass_factor": (0.0, ALONE_PASSES),
         "cache_passes": (0.0, ALONE_PASSES),
@@ -291,7 +286,8 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
 #: FlashInfer's own kernels pack the heads of a group and take 128 queries a tile; one more writes the cache
 #: (flashinfer-ai/flashinfer, include/flashinfer/attention/prefill.cuh, scheduler.cuh).
 #: [1], [us] By definition of these sources, and a prior for each launch.
-_FLASHINFER = {"query_tile": 128.0, "pack_heads": 2.0, "by_head": 0.0, "launch_us": 2.0 * ALONE_US}
+_FLASHINFER = {"pack_heads": 2.0, "by_head": FLASHINFER, "launch_us": 2.0 * ALONE_US}
+_FIDECODE = {**_FLASHINFER, "query_tile": 128.0, "by_head": 0.0}
 
 #: Of encoders, which have no cache to write: TensorRT-LLM's two kernels more and its pass are those of
 #: prefill; its kernels for Hopper pad heads to a power of two (cpp/kernels/fmha_v2/src/fmha/warpspec,
@@ -300,6 +296,7 @@ _ENCODER_HOST = {
     "vllm": SHORT,
     "sglang": LONGER,
     "trtllm": {"pass_factor": (1.0, 1.0), "launch_us": (1.0, 2.0 * ALONE_US), **SHORT},
+    f"trtllm/{WARPS}": {"by_head": (0.0, TRTLLM_WARPS)},
     "trtllm/hopper": {"pad_dim": (0.0, 1.0)},
     "torch": _HOST["torch"],
 }
@@ -314,7 +311,7 @@ PREFILL = Law(
     ),
     library_host=_HOST,
     by_vendor={"amd": values_of(_DATA["amd"])},
-    name_habits={"flashinfer": _FLASHINFER, "flashinfer_trtllm": {}},
+    name_habits={"flashinfer": _FLASHINFER, "flashinfer_trtllm": {}, "flashinfer_fidecode": _FIDECODE},
     by_row=True,
 )
 #: Attention without a causal mask, as vision and text encoders run it: the same kernels, other host code.

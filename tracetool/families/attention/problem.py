@@ -15,6 +15,10 @@ from tracetool.hardware.gpu import Gpu
 #: Clock that times of launches are stated at. [MHz] By definition: the boost clock of an H100.
 LAUNCH_MHZ = 1980.0
 
+#: A kernel between others that converts new keys, or values, to a cache of 8 bits. [us] A fit: half of what
+#: such a cache adds to alike small shapes of SGLang's FlashInfer on a B200 (2.25 us, 5 shapes).
+KV8_CAST_US = 1.1
+
 
 def launch_pace(gpu: Gpu) -> float:
     """Return how long a GPU takes to launch and end a kernel, relative to one that boosts to 1980 MHz.

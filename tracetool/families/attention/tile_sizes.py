@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tracetool.core.arrays import Floats
@@ -21,7 +23,7 @@ HEAD_STEP = 16.0
 KERNEL_DIMS = (32.0, 64.0, 96.0, 128.0, 192.0, 256.0)
 
 #: Values of ``by_head``: whose kernels size their tiles. [1] By definition here.
-FLASH_3, SGLANG_TRITON, VLLM_TRITON = 1.0, 2.0, 3.0
+FLASH_3, SGLANG_TRITON, VLLM_TRITON, TRTLLM_WARPS, FLASHINFER = 1.0, 2.0, 3.0, 4.0, 5.0
 #: Queries and keys of a tile of SGLang's Triton kernel for heads to 128, to 256, and above, by the first
 #: figure of the compute capability. [tokens] By definition of sgl-project/sglang,
 #: ``layers/attention/triton_ops/extend_attention.py``.
@@ -45,6 +47,32 @@ _IN_PARTS = (192.0, 288.0, 576.0)
 #: Rows of queries and heads, and keys, of a tile of vLLM's Triton kernel. [tokens] By definition of
 #: vllm-project/vllm, ``v1/attention/ops/triton_unified_attention.py``.
 _UNIFIED_ROWS, _UNIFIED_KEYS = 16.0, 32.0
+#: Queries and keys of a tile of TensorRT-LLM's kernels of single warps, by the largest head: those of 16 bits
+#: that keep a row of a head in registers, those that take it in parts, and those of FP8. [elements], [tokens]
+#: By definition of NVIDIA/TensorRT-LLM, ``cpp/kernels/fmha_v2/setup.py``
+#: (``enumerate_hmma_flash_kernels_base``, ``enumerate_qmma_flash_kernels``).
+_WARPS_WHOLE = ((32.0, 64.0, 64.0), (128.0, 64.0, 32.0), (np.inf, 64.0, 16.0))
+_WARPS_PARTS = ((64.0, 128.0, 128.0), (256.0, 64.0, 128.0), (np.inf, 64.0, 64.0))
+_WARPS_FP8 = ((64.0, 128.0, 128.0), (np.inf, 64.0, 32.0))
+#: Keys up to which a head is not taken in parts, and heads from which it is where shared memory is small.
+#: [tokens], [elements] By definition of ``contextFusedMultiHeadAttention/fmhaRunner.cpp`` there
+#: (``granular_tiling``).
+_FEW_KEYS, _WIDE_HEADS = 64.0, 256.0
+#: Rows of queries and heads for which FlashInfer's four warps take keys apart. [1] By definition of
+#: flashinfer-ai/flashinfer, ``include/flashinfer/utils.cuh`` (``FA2DetermineCtaTileQ``) and
+#: ``attention/prefill.cuh`` (``NUM_MMA_KV``).
+_FLASHINFER_FEW = 16.0
+#: Keys of a tile of FlashAttention 2 where keys are split, by the largest head. [elements], [tokens] By
+#: definition of Dao-AILab/flash-attention, ``csrc/flash_attn/src/flash_fwd_launch_template.h``
+#: (``run_mha_fwd_splitkv_dispatch``).
+_SPLIT_KEYS = ((64.0, 256.0), (128.0, 128.0), (np.inf, 64.0))
+
+
+def split_keys_of_tile(s: Scores, gpu: Gpu, rows: float) -> Floats:
+    """Return the keys of a tile of decode that multiplies so many query rows. Shape (n,). [tokens]"""
+    if rows <= _FLASHINFER_FEW:
+        return _flashinfer_keys(s, gpu, np.full(len(s.batch), rows))
+    return _sized(s.head_dim, _SPLIT_KEYS)[:, 0]
 
 
 def tile_sizes(s: Scores, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
@@ -58,6 +86,10 @@ def tile_sizes(s: Scores, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
         return rows, _UNIFIED_KEYS * ones
     if whose == FLASH_3:
         return _flash_3(s)
+    if whose == TRTLLM_WARPS:
+        return _trtllm_warps(s, gpu)
+    if whose == FLASHINFER:
+        return _flashinfer(s, gpu)
     return c["query_tile"] * ones, KEY_TILE * ones
 
 
@@ -73,6 +105,40 @@ def _sglang_triton(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
         sizes = np.array(_TRITON_TILES[min(first, max(_TRITON_TILES))])
     kind = np.where(s.head_dim <= 128, 0, np.where(s.head_dim <= 256, 1, 2))
     return sizes[kind, 0], sizes[kind, 1]
+
+
+def _trtllm_warps(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
+    """Return the sizes of TensorRT-LLM's kernels of single warps."""
+    roomy = gpu.shared_bytes_per_sm > _SMALL_BYTES
+    parts = (s.kv_len > _FEW_KEYS) & (roomy | (s.head_dim >= _WIDE_HEADS))
+    sizes = np.where(parts[:, None], _sized(s.head_dim, _WARPS_PARTS), _sized(s.head_dim, _WARPS_WHOLE))
+    sizes = np.where((s.size <= 1.0)[:, None], _sized(s.head_dim, _WARPS_FP8), sizes)
+    return sizes[:, 0], sizes[:, 1]
+
+
+def _flashinfer(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
+    """Return the sizes of FlashInfer's own kernel: keys as shared memory and registers hold them."""
+    rows = s.q_len * s.heads / s.kv_heads
+    few = rows <= _FLASHINFER_FEW
+    queries = np.where((rows > 64.0) & (s.head_dim < 256), 128.0, np.where(few, _FLASHINFER_FEW, 64.0))
+    return queries, _flashinfer_keys(s, gpu, queries)
+
+
+def _flashinfer_keys(s: Scores, gpu: Gpu, queries: Floats) -> Floats:
+    """Return the keys that shared memory and registers hold beside so many queries. Shape (n,). [tokens]"""
+    warps = np.where(queries <= _FLASHINFER_FEW, 4.0, 1.0)
+    held = queries * s.head_dim * 2.0
+    step = (s.head_dim + s.value_dim) * HEAD_STEP * warps * s.kv_size
+    blocks = np.where(gpu.shared_bytes_per_sm >= 2.0 * (held + step), 2.0, 1.0)
+    fit = np.floor((gpu.shared_bytes_per_sm / blocks - held) / step)
+    steps = np.clip(fit, 1.0, np.where(queries > 64.0, 4.0, 8.0))
+    return np.asarray(np.exp2(np.floor(np.log2(steps))) * warps * HEAD_STEP)
+
+
+def _sized(dim: Floats, table: Sequence[tuple[float, ...]]) -> Floats:
+    """Return the sizes that a table gives for each head, shape (n, sizes). [tokens]"""
+    rows = np.asarray(table)
+    return np.asarray(rows[np.searchsorted(rows[:, 0], dim), 1:])
 
 
 def capability(gpu: Gpu) -> int:

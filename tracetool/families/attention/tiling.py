@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats
+from tracetool.families.attention.problem import Scores
 
 #: Most parts [parts], and how near to the best fill is near enough [1], where a library splits keys by the
 #: fill of waves. By definition of Dao-AILab/flash-attention, ``num_splits_heuristic``.
@@ -198,3 +199,30 @@ def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
     if places.size:
         found[places] = enough.argmax(axis=0) + 1.0
     return found
+
+
+def with_skipped(tiles: QueryTiles, every: QueryTiles, share: Floats) -> QueryTiles:
+    """Return tiles with the keys outside of a window that a kernel passes by, or meets and masks.
+
+    Each takes ``share`` of a step. Shape (n,). [1]
+    """
+    return QueryTiles(
+        tiles.tiles,
+        tiles.visits + share * np.maximum(every.visits - tiles.visits, 0.0),
+        tiles.longest + share * np.maximum(every.longest - tiles.longest, 0.0),
+    )
+
+
+def seen_tiles(s: Scores, seen: Floats, width: Floats, key_tile: Floats) -> QueryTiles:
+    """Return tiles of queries of so many rows over the keys that each of them sees. Shape (n,). [1]"""
+    causal = causal_tiles(s.q_len, seen, width, key_tile)
+    whole = full_tiles(s.q_len, seen, width, key_tile)
+    before = np.maximum(s.kv_len - s.q_len, 0.0)
+    # keys before the first query are seen by every tile, as far as the window reaches
+    extra = np.ceil(np.minimum(before, seen) / key_tile)
+    top = np.ceil((seen + width) / key_tile + np.where(seen < s.kv_len, 1.0, 0.0))
+    visits = np.where(
+        s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), whole.visits
+    )
+    longest = np.where(s.causal, np.minimum(causal.longest + extra, top), whole.longest)
+    return QueryTiles(causal.tiles, visits, longest)
