@@ -299,6 +299,21 @@ def test_gddr_brings_a_smaller_share_of_its_peak() -> None:
     assert paced(law, {**values, "tile_table": 3.0}, b200, hbm, hbm)["k_step_cycles"] == 700.0
 
 
+def test_what_fills_a_tile_is_worth_half_as_much_again_where_pairs_of_sms_multiply_it() -> None:
+    law, b200 = laws()["gemm_fp8"], load_gpu("b200-sxm")
+    hopper = [load_gpu(name) for name in ("h100-sxm", "h200-sxm")]
+    values = {
+        "shared_efficiency": 0.6,
+        "l2_efficiency": 1.2,
+        "port_efficiency": 0.8,
+        "tensor_efficiency": 0.9,
+    }
+    told = paced(law, values, b200, hopper, hopper)
+    assert [told[name] / values[name] for name in values] == pytest.approx([1.5, 1.5, 1.5, 1.0])
+    assert paced(law, values, b200, [*hopper, b200], hopper) == values
+    assert paced(law, values, load_gpu("rtx-5090"), hopper, hopper)["port_efficiency"] == 0.8
+
+
 def test_a_library_nobody_measured_may_run_a_kernel_by_the_laws_habits() -> None:
     """Short convolutions are run by a Triton and a CUDA kernel, which differ by factors."""
     law = laws()["conv1d"]

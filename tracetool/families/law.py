@@ -31,10 +31,9 @@ class Coefficient:
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
     habits of a library, which have no value in between. Those ``told`` by its source alone are not tried. One
     that is not ``carried`` says nothing of another GPU: there its prior holds. One with a ``pace``,
-    ``memory``, ``l2``, ``one_l2`` or ``dram``, keeps step with that of the chip on architectures nobody
-    measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior rests on, ``source`` and
-    ``meaning`` stand in the data file; see
-    :mod:`tracetool.families.coefficients`.
+    ``memory``, ``l2``, ``one_l2``, ``dram`` or ``pairs``, keeps step with that of the chip on architectures
+    nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior rests on, ``source``
+    and ``meaning`` stand in the data file; see :mod:`tracetool.families.coefficients`.
     """
 
     value: float

@@ -10,6 +10,9 @@ take everywhere.
 GDDR memory holds the check bits of its ECC among the data, and brings kernels a smaller share of its peak
 than memory on the chip's package, which has bits of their own for that.
 
+Where an SM has tensor memory two of them multiply one tile, each with half of B in its shared memory: fills
+and shared memory serve a larger product.
+
 A share of the L2's rate that kernels reach on a chip with much L2 for each SM is a limit of the SM: where
 there is less for each the same bytes are a larger share.
 """
@@ -21,6 +24,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tracetool.families.law import Law
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
 
@@ -28,6 +32,8 @@ from tracetool.hardware.priors import prior_number
 _ONE_L2_HIT = prior_number("implementations.one_l2_hit")
 #: Share of its peak that GDDR memory brings kernels, beside that of memory on the chip's package. [1]
 _GDDR_SHARE = prior_number("implementations.gddr_share")
+#: What fills and shared memory serve where pairs of SMs multiply, beside where each does alone. [1]
+_PAIRED = prior_number("implementations.paired_tiles")
 #: Share of the memory's rate from which on an SM's own limit was hidden where it was measured. [1]
 _HIDDEN = prior_number("implementations.hidden_share")
 
@@ -45,6 +51,11 @@ def _one_l2(gpu: Gpu) -> bool:
 def _peak_share(gpu: Gpu) -> float:
     """Return the share of its peak that a GPU's memory brings, beside memory on the chip's package."""
     return _GDDR_SHARE if gpu.memory_type.startswith("gddr") else 1.0
+
+
+def _in_pairs(gpu: Gpu) -> bool:
+    """Return whether two SMs of a GPU multiply one tile together."""
+    return "tensor_memory_bytes_per_sm" in load_architecture(gpu.architecture).shared.get("onchip", {})
 
 
 def _of_table(law: Law, values: Mapping[str, float]) -> bool:
@@ -65,6 +76,8 @@ def paced(
     and shares of L2's rate are multiplied by :math:`\max(1, l_g / l)`, with :math:`l_g` the geometric mean
     over the GPUs of the nearest architecture. Where all L2s measured have partitions, shares of what L2 still
     holds say how often a block runs on the side that holds it: an L2 that all SMs share has all that fits.
+    Where no GPU measured multiplies in pairs of SMs, and the GPU does, what fills and feeds a tile is worth
+    half as much again.
     Where all GPUs measured have memory of the other kind, GDDR or not, shares of its peak change by the ratio
     of what the two kinds bring.
 
@@ -83,6 +96,7 @@ def paced(
     shares, by_table = {_peak_share(one) for one in measured}, _of_table(law, values)
     of_peak = _peak_share(gpu) / shares.pop() if len(shares) == 1 else 1.0
     whole = _one_l2(gpu) and not any(map(_one_l2, measured))
+    paired = _PAIRED if _in_pairs(gpu) and not any(map(_in_pairs, measured)) else 1.0
     changed = dict(values)
     for name, prior in law.priors.items():
         value = values.get(name, prior.value)
@@ -92,6 +106,8 @@ def paced(
             changed[name] = value * share
         elif prior.pace == "one_l2" and whole:
             changed[name] = max(value, _ONE_L2_HIT)
+        elif prior.pace == "pairs":
+            changed[name] = value * paired
         elif prior.pace == "dram":
             changed[name] = min(value * of_peak, max(prior.high, value))
     return changed
