@@ -12,6 +12,7 @@ from tracetool.sources.columns import (
     TIME_LIMIT_NS,
     rejected_rows,
 )  # fmt: skip
+from tracetool.tables.table_list import LONGEST_NS
 
 _GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _OPTIONAL = {
@@ -107,7 +108,7 @@ def check_intervals(frame: pl.DataFrame, latest_ns: int = TIME_LIMIT_NS) -> pl.D
         return frame
     sane = (
         pl.col("start_ns").is_between(-TIME_LIMIT_NS, latest_ns)
-        & pl.col("duration_ns").is_between(0, TIME_LIMIT_NS)
+        & pl.col("duration_ns").is_between(0, LONGEST_NS)
         & pl.col("name").is_not_null()
     )
     sane = sane.fill_null(value=False)

@@ -60,7 +60,7 @@ class RowNumbers:
 
 
 #: Longest duration a run may hold. [ns] A prior: three years.
-_LONGEST_NS = 10**17
+LONGEST_NS = 10**17
 
 
 #: Largest power, energy, clock, count or time that a table may hold. [W], [J], [MHz], [1], [s] A prior: a
@@ -79,7 +79,7 @@ def impossible_figure(name: str, frame: pl.DataFrame) -> str:
         Its rows, or some of its columns.
     """
     longest = frame["duration_ns"].max() if "duration_ns" in frame.columns else None
-    if isinstance(longest, int) and longest > _LONGEST_NS:
+    if isinstance(longest, int) and longest > LONGEST_NS:
         return f"holds a duration of {longest} ns"
     for column, dtype in frame.schema.items() if name == "signatures" else ():
         if dtype == pl.Float64 and column.startswith("duration") and frame[column].is_infinite().any():
