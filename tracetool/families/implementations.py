@@ -52,8 +52,7 @@ def apart(one: str, other: str) -> tuple[bool, float]:
 def has_warpgroups(name: str) -> bool:
     """Return whether an architecture multiplies by more than a warp: from Hopper on, in data centers."""
     architecture = load_architecture(name)
-    has_memory = "tensor_memory_bytes_per_sm" in architecture.shared.get("onchip", {})
-    return architecture.other_kernels is not None or has_memory
+    return architecture.other_kernels is not None or architecture.has_tensor_memory
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ class Architecture:
     other_kernels: OtherKernels | None = None
     segments: Mapping[str, Mapping[str, Number]] = field(default_factory=dict, repr=False)
 
+    @property
+    def has_tensor_memory(self) -> bool:
+        """Whether SMs accumulate products in a memory of their own, which lets two multiply one tile."""
+        return "tensor_memory_bytes_per_sm" in self.shared.get("onchip", {})
+
     def numbers(self) -> tuple[Number, ...]:
         """Return every number of the file, for those who check units and sources."""
         more = (self.other_kernels.rate_share,) if self.other_kernels else ()

@@ -119,10 +119,10 @@ def beside_parent(
     fitted = one.laws.get(law.parent)
     if fitted is None or not _closer(fitted, one.laws[law.name], architecture):
         return values
-    lent = _lendable(law, on(laws()[law.parent], fitted, architecture))
+    of_parent = _lendable(law, on(laws()[law.parent], fitted, architecture))
     mixed = dict(values)
     for name, prior in law.priors.items():
-        own, other = (some.get(name, prior.value) for some in (values, lent))
+        own, other = (some.get(name, prior.value) for some in (values, of_parent))
         if prior.fitted and min(own, other) > 0.0:
             mixed[name] = own ** (1.0 - _FROM_PARENT) * other**_FROM_PARENT
     return mixed

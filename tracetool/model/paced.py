@@ -55,7 +55,7 @@ def _peak_share(gpu: Gpu) -> float:
 
 def _in_pairs(gpu: Gpu) -> bool:
     """Return whether two SMs of a GPU multiply one tile together."""
-    return "tensor_memory_bytes_per_sm" in load_architecture(gpu.architecture).shared.get("onchip", {})
+    return load_architecture(gpu.architecture).has_tensor_memory
 
 
 def _of_table(law: Law, values: Mapping[str, float]) -> bool:

@@ -13,7 +13,9 @@ from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US
 from tracetool.families.attention.prefill import launches_us
 from tracetool.families.attention.problem import (
+    EXPONENTIALS,
     KV8_CAST_US,
+    SOFTMAX_OPS,
     Scores,
     attention_scores,
     cache_share,
@@ -250,9 +252,6 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-#: Special functions of a score, and operations of the softmax beside them. [1], [op] Both a prior, as in
-#: prefill.
-EXPONENTIALS, SOFTMAX_OPS = 1.3, 5.0
 #: TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, by the window in fp8 alone, and leaves other
 #: groups to a kernel without tensor cores. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM: see
 #: docs/families/decode.md.
@@ -310,7 +309,9 @@ def _told(habits: Coefficients) -> dict[str, tuple[float, float]]:
 #: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
 #: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
 #: quantizes the query before it starts (ai-dynamo/aiconfigurator, collector/vllm/collect_attn.py),
-#: TensorRT-LLM in the kernel that rotates it.
+#: TensorRT-LLM in the kernel that rotates it. FlashAttention 3 as SGLang builds it for chips of single warps
+#: multiplies tiles of 128 rows (Dao-AILab/flash-attention, hopper/tile_size.h, ``tile_size_fwd_sm8x``), and
+#: casts of a cache of 8 bits are two (sglang/srt/mem_cache/memory_pool.py, ``set_kv_buffer``).
 _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm": SHORT,
     "vllm/fa2": _FLASH2,

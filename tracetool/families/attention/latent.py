@@ -28,15 +28,12 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.attention.problem import score_pairs
+from tracetool.families.attention.problem import SOFTMAX_OPS, score_pairs
 from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
 from tracetool.hardware.gpu import Gpu
 
 #: Sizes a row that leaves them out has. [elements] DeepSeek-V2's, arXiv:2405.04434, section 3.1.2.
 ROPE_DIM, NOPE_DIM, V_DIM = 64.0, 128.0, 128.0
-#: Operations of the softmax on the FP32 pipe a pair takes: scale, mask, maximum, difference, sum. [op] A
-#: prior, as of other attention.
-_SOFTMAX = 5.0
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ def latent_work(s: Latents, filled: Floats | None = None) -> Work:
         len(s.batch),
         useful_flops=s.flops,
         tensor_flops=np.where(s.tensor, s.flops, 0.0),
-        fp32_flops=np.where(s.tensor, _SOFTMAX * scores, s.flops),
+        fp32_flops=np.where(s.tensor, SOFTMAX_OPS * scores, s.flops),
         sfu_ops=scores,
         int_ops=scores,
         shared_bytes=2.0 * filled + passing,

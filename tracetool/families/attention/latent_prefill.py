@@ -17,7 +17,7 @@ from tracetool.families.attention.latent_hosts import (
     VLLM,
     issued,
 )
-from tracetool.families.attention.problem import launch_pace
+from tracetool.families.attention.problem import EXPONENTIALS, launch_pace
 from tracetool.families.attention.tiling import causal_tiles
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
@@ -26,9 +26,6 @@ from tracetool.hardware.gpu import Gpu
 
 #: Keys of a tile. [tokens] A prior, as of other attention (docs/families/prefill.md).
 KEY_TILE = 64.0
-#: Special functions a score: its exponential, and its share of the rescaling of a row. [1] As fitted to other
-#: attention (docs/families/prefill.md).
-EXPONENTIALS = 1.3
 #: From the launch to the first product. [clk] As fitted to other attention (docs/families/prefill.md).
 LATENCY_CLK = 1900.0
 #: p-norms: products with exponentials, cores with memory. [1] Both a prior, as of other attention.

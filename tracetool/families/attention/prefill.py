@@ -13,6 +13,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import (
+    EXPONENTIALS,
     KV8_CAST_US,
     LAUNCH_MHZ,
     Scores,
@@ -57,9 +58,6 @@ CHAINED_RATE = 4.0 * 2.0 * 4096.0 / 33.0
 #: From the launch to the first product. Free fits give 1750 to 1960: data at one clock do not separate it
 #: from ``launch_us``. [clk]
 LATENCY_CLK = 1900.0
-#: Special functions a score: its exponential, and its share of the rescaling of a row. Free fits give 1.30 to
-#: 1.43 on four GPUs. [1]
-EXPONENTIALS = 1.3
 #: A kernel of its own that writes keys and values to the cache; in 8 bits it waits for their scales too. [us]
 WRITE_US, WRITE_KV8_US = ALONE_US, ALONE_US + LATENCY_CLK / LAUNCH_MHZ
 #: p-norms of a core's time with its draw from L2, and of both with memory: nearly the longest alone. Free
