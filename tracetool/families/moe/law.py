@@ -36,6 +36,9 @@ NO_PAIRS = 0.001
 RESIDENT_SHARE = 0.7
 #: Share of L2's peak that passes over what it holds reach. [1] A prior.
 PASSES_SHARE = 0.5
+#: A pair that many blocks sort together, where one does by the law's prior [ns]; share of the memory's peak
+#: that weights reach which come in whole tiles [1]. Both a prior.
+ROUTED_NS, STREAMED = 0.3, 0.92
 
 
 def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, Floats]]:
@@ -173,9 +176,14 @@ _BLOCKS_SINCE = {"vllm/triton": {"0": {"tile_table": BLOCK}, "0.16": {"tile_tabl
 _SINCE = {"moe": _TILES_SINCE, "moe_fp8": _TILES_SINCE, "moe_fp8_block": _BLOCKS_SINCE}
 #: FlashInfer's generated experts are five kernels of a graph: two that route, two products and a sum. The
 #: first product writes activated values alone; with scales by blocks the activation is a kernel of its own
-#: (flashinfer, csrc/trtllm_fused_moe_runner.cu). [units of law.toml] By definition of that source.
-_GENERATED = {"launch_us": 5.0 * NEXT_US, "inner_factor": 1.0 / 3.0}
+#: (flashinfer, csrc/trtllm_fused_moe_runner.cu); many blocks sort. [units of law.toml] By definition of that
+#: source.
+_GENERATED_CONVERTED = {"launch_us": 5.0 * NEXT_US, "inner_factor": 1.0 / 3.0}
+_GENERATED = {**_GENERATED_CONVERTED, "pair_ns": ROUTED_NS, "dram_efficiency": STREAMED}
 _GENERATED_BLOCKS = {"launch_us": 6.0 * NEXT_US}
+#: Where scales by blocks are applied to sums, or weights converted, source does not tell what that takes:
+#: what the priors count too much of sorting and memory stands for it. [units of law.toml] A prior.
+_BY_FORMAT = {"moe_fp8_block": _GENERATED_BLOCKS, "moe_weight_only": _GENERATED_CONVERTED}
 #: Kernels that keep few bytes in flight. [units of law.toml] A prior, which a fit starts from.
 _FEW_BYTES = {"sm_bytes_clk": 6.0}
 
@@ -195,7 +203,7 @@ def _law(name: str) -> Law:
     return Law(
         name, _parts, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
         habits=(_FEW_BYTES, *tables), by_row=True, by_version=_SINCE.get(name, {}),
-        project_habits={"generated-experts": _GENERATED_BLOCKS if name == "moe_fp8_block" else _GENERATED},
+        project_habits={"generated-experts": _BY_FORMAT.get(name, _GENERATED)},
         library_host={"vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {})},
     )  # fmt: skip
 
