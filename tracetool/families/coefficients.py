@@ -14,9 +14,9 @@ carried
     Whether it says something of another GPU, true by default. One that does not keeps its prior there.
 pace
     With what of the chip it keeps step on architectures nobody measured: the rate of ``memory`` or ``l2``,
-    whether all SMs share ``one_l2``, what kind of ``dram`` there is, whether SMs multiply in ``pairs``; none
-    by default. A choice with the pace ``table`` says, where it is not 0, that no GPU changes the kernel's
-    steps.
+    whether all SMs share ``one_l2``, what kind of ``dram`` there is, whether SMs multiply in ``pairs``; of
+    ``tensor_memory`` only the prior holds where it is new. None by default. A choice with the pace ``table``
+    says, where it is not 0, that no GPU changes the kernel's steps.
 meaning
     What it is, in one line.
 
@@ -36,7 +36,7 @@ from tracetool.families.law import Coefficient
 
 _STATED = frozenset({"value", "unit", "kind", "source", "meaning"})
 _KEYS = _STATED | {"low", "high", "choices", "told", "fitted", "carried", "pace"}
-_PACES = frozenset({"", "memory", "l2", "one_l2", "dram", "pairs", "table"})
+_PACES = frozenset({"", "memory", "l2", "one_l2", "dram", "pairs", "tensor_memory", "table"})
 _KINDS = frozenset({"measured", "datasheet", "fitted", "prior"})
 
 
@@ -78,9 +78,8 @@ def _coefficient(where: str, entry: Mapping[str, Any]) -> Coefficient:
     if entry["kind"] not in _KINDS:
         raise ValueError(f"{where} is of kind {entry['kind']!r}, not one of {', '.join(sorted(_KINDS))}")
     if entry.get("pace", "") not in _PACES:
-        raise ValueError(
-            f"{where} keeps pace with {entry['pace']!r}, not memory, l2, one_l2, dram, pairs or table"
-        )
+        known = ", ".join(sorted(_PACES - {""}))
+        raise ValueError(f"{where} keeps pace with {entry['pace']!r}, not one of {known}")
     value, choices = float(entry["value"]), tuple(float(choice) for choice in entry.get("choices", ()))
     low = min(choices) if choices else float(entry.get("low", value))
     high = max(choices) if choices else float(entry.get("high", value))

@@ -22,6 +22,8 @@ KERNEL_US: Final = 32.0
 _AT_ONCE = 4096
 #: In place of an architecture: all whose matrix instructions are of single warps. [1] By definition here.
 WARPS = "(warps)"
+#: In place of an architecture: all whose SMs have tensor memory. [1] By definition here.
+TENSOR_MEMORY = "(tensor memory)"
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,9 @@ class Coefficient:
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
     habits of a library, which have no value in between. Those ``told`` by its source alone are not tried. One
     that is not ``carried`` says nothing of another GPU: there its prior holds. One with a ``pace``,
-    ``memory``, ``l2``, ``one_l2``, ``dram`` or ``pairs``, keeps step with that of the chip on architectures
-    nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior rests on, ``source``
-    and ``meaning`` stand in the data file; see :mod:`tracetool.families.coefficients`.
+    ``memory``, ``l2``, ``one_l2``, ``dram``, ``pairs`` or ``tensor_memory``, keeps step with that of the chip
+    on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior rests
+    on, ``source`` and ``meaning`` stand in the data file; see :mod:`tracetool.families.coefficients`.
     """
 
     value: float
@@ -82,6 +84,9 @@ class Law:
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
         library, on the architecture of that name or for kernels whose name has the word; :data:`WARPS` is any
         without matrix instructions of warpgroups.
+    elsewhere : mapping of str to mapping of str to (float, float)
+        The same of a library's own kernels on an architecture where none of them was measured, beside what
+        ``library_host`` tells; :data:`TENSOR_MEMORY` is any with tensor memory. A fit there is free of it.
     name_habits : mapping of str to mapping of str to float
         What a word of a kernel's name says of its choices where another's coefficients stand for it; of
         several words the longest.
@@ -115,6 +120,7 @@ class Law:
     library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     project_habits: Mapping[str, Coefficients] = field(default_factory=dict)
     library_host: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    elsewhere: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     name_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     by_version: Mapping[str, Mapping[str, Coefficients]] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -258,10 +259,37 @@ def coefficients_on(law: Law, fitted: FittedLaw, architecture: str, stack: str =
     return values
 
 
-def _told_habits(law: Law, one: Implementation, architecture: str) -> dict[str, float]:
-    """Return the sizes and habits that source tells of an implementation on an architecture."""
-    host = host_of(law, one.stack, max(one.names, default=""), architecture)
-    return {name: more for name, (factor, more) in host.items() if law.priors[name].choices and not factor}
+def _told_there(
+    law: Law, values: Mapping[str, float], one: Implementation, architecture: str, measured: str
+) -> dict[str, float]:
+    """Return the coefficients that source tells of an implementation on an architecture.
+
+    Sizes and habits take the place of those measured; of other coefficients what source tells is in them
+    already, but for what differs from the architecture ``measured``.
+    """
+    called = max(one.names, default="")
+    there, here = (
+        host_of(law, one.stack, called, place, elsewhere=True) for place in (architecture, measured)
+    )
+    told = {}
+    for name, (factor, more) in there.items():
+        prior = law.priors[name]
+        if not factor and (prior.choices or here.get(name) != (factor, more)):
+            told[name] = more
+        elif factor == 1.0 and here.get(name) != (factor, more):
+            told[name] = values.get(name, prior.value) + more - here.get(name, (1.0, 0.0))[1]
+    return told
+
+
+def _of_parent(law: Law, fitted: FittedLaw, gpu: Gpu) -> dict[str, float]:
+    """Return the coefficients of another format on a GPU, in step with it where it was not measured there."""
+    values = coefficients_on(law, fitted, gpu.architecture)
+    if gpu.architecture in fitted.architectures:
+        return values
+    measured = [load_gpu(name) for name in fitted.gpus]
+    near = min(apart(one.architecture, gpu.architecture) for one in measured)
+    nearest = [one for one in measured if apart(one.architecture, gpu.architecture) <= near]
+    return paced(law, values, gpu, measured, nearest)
 
 
 def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
@@ -282,9 +310,12 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     if alike:
         values = unhidden(law, values, gpu, measured)
     else:
-        values |= _told_habits(law, one, gpu.architecture)
-        values = paced(law, values, gpu, measured, nearest)
-        values = beside_parent(law, values, one, gpu.architecture, coefficients_on)
+        told = _told_there(law, values, one, gpu.architecture, nearest[0].architecture)
+        one_program = "triton" in one.name
+        values = paced(law, values | told, gpu, measured, nearest, one_program=one_program) | told
+        values = beside_parent(
+            law, values, one, gpu.architecture, lambda parent, of, _: _of_parent(parent, of, gpu)
+        )
     if bands is not None:
         away = bands.same_architecture if alike and not fitted.lent_by else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])

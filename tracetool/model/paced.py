@@ -5,13 +5,14 @@ was the slower. On a chip whose memory brings an SM more bytes each clock, a ker
 enough for these. On one that brings fewer the steps are hidden: what was measured there tells little.
 
 A program whose tiles a table fixes, whatever the GPU, was made for no chip: its steps take the clocks they
-take everywhere.
+take everywhere. So do those of one program that is compiled for every chip.
 
 GDDR memory holds the check bits of its ECC among the data, and brings kernels a smaller share of its peak
 than memory on the chip's package, which has bits of their own for that.
 
 Where an SM has tensor memory two of them multiply one tile, each with half of B in its shared memory: fills
-and shared memory serve a larger product.
+and shared memory serve a larger product. Products go on there while warps work on the results of others: how
+the two overlap where products take registers tells nothing of it.
 
 A share of the L2's rate that kernels reach on a chip with much L2 for each SM is a limit of the SM: where
 there is less for each the same bytes are a larger share.
@@ -36,6 +37,8 @@ _GDDR_SHARE = prior_number("implementations.gddr_share")
 _PAIRED = prior_number("implementations.paired_tiles")
 #: Share of the memory's rate from which on an SM's own limit was hidden where it was measured. [1]
 _HIDDEN = prior_number("implementations.hidden_share")
+#: Paces of what tensor memory changes. [1] By definition of families/coefficients.py.
+_OF_TENSOR_MEMORY = frozenset({"pairs", "tensor_memory"})
 
 
 def memory_bytes_per_clock_sm(gpu: Gpu) -> float:
@@ -64,7 +67,13 @@ def _of_table(law: Law, values: Mapping[str, float]) -> bool:
 
 
 def paced(
-    law: Law, values: Mapping[str, float], gpu: Gpu, measured: Iterable[Gpu], nearest: Iterable[Gpu]
+    law: Law,
+    values: Mapping[str, float],
+    gpu: Gpu,
+    measured: Iterable[Gpu],
+    nearest: Iterable[Gpu],
+    *,
+    one_program: bool = False,
 ) -> dict[str, float]:
     r"""Return coefficients with those that have a pace brought to that of a GPU.
 
@@ -77,7 +86,7 @@ def paced(
     over the GPUs of the nearest architecture. Where all L2s measured have partitions, shares of what L2 still
     holds say how often a block runs on the side that holds it: an L2 that all SMs share has all that fits.
     Where no GPU measured multiplies in pairs of SMs, and the GPU does, what fills and feeds a tile is worth
-    half as much again.
+    half as much again, and what tensor memory changes is the prior.
     Where all GPUs measured have memory of the other kind, GDDR or not, shares of its peak change by the ratio
     of what the two kinds bring.
 
@@ -87,13 +96,15 @@ def paced(
         Coefficients as they are there; one not given is its prior.
     measured, nearest : iterable of Gpu
         All GPUs they were fitted on, and those of the nearest architecture.
+    one_program : bool
+        Whether the same program runs on any chip, as Triton compiles it.
     """
     measured = tuple(measured)
     most = max(memory_bytes_per_clock_sm(one) for one in measured)
     steps = min(1.0, most / memory_bytes_per_clock_sm(gpu))
     of_nearest = np.exp(np.mean([np.log(one.l2_bytes_per_clock / one.sm_count) for one in nearest]))
     share = max(1.0, float(of_nearest) / (gpu.l2_bytes_per_clock / gpu.sm_count))
-    shares, by_table = {_peak_share(one) for one in measured}, _of_table(law, values)
+    shares, by_table = {_peak_share(one) for one in measured}, one_program or _of_table(law, values)
     of_peak = _peak_share(gpu) / shares.pop() if len(shares) == 1 else 1.0
     whole = _one_l2(gpu) and not any(map(_one_l2, measured))
     paired = _PAIRED if _in_pairs(gpu) and not any(map(_in_pairs, measured)) else 1.0
@@ -106,8 +117,9 @@ def paced(
             changed[name] = value * share
         elif prior.pace == "one_l2" and whole:
             changed[name] = max(value, _ONE_L2_HIT)
-        elif prior.pace == "pairs":
-            changed[name] = value * paired
+        elif prior.pace in _OF_TENSOR_MEMORY and paired != 1.0:
+            more = value * paired if prior.pace == "pairs" else prior.value
+            changed[name] = min(more, 1.0) if prior.high <= 1.0 else more
         elif prior.pace == "dram":
             changed[name] = min(value * of_peak, max(prior.high, value))
     return changed

@@ -16,7 +16,8 @@ from tracetool.families.implementations import (
     library_of,
     words_of,
 )
-from tracetool.families.law import WARPS, Law
+from tracetool.families.law import TENSOR_MEMORY, WARPS, Law
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.priors import prior_number
 from tracetool.model.mixtures import Member
 from tracetool.model.projects import project_of
@@ -98,11 +99,19 @@ def in_library(
     return without_hosts(law, ran, every, host)
 
 
-def host_of(law: Law, library: str, called: str, architecture: str) -> Mapping[str, tuple[float, float]]:
-    """Return what source tells of a library's host code: of all, then of an architecture, a name, or both."""
+def host_of(
+    law: Law, library: str, called: str, architecture: str, *, elsewhere: bool = False
+) -> Mapping[str, tuple[float, float]]:
+    """Return what source tells of a library's host code: of all, then of an architecture, a name, or both.
+
+    With ``elsewhere`` also what it tells of the library's own kernels where none was measured.
+    """
     host = dict(law.library_host.get(library, {}))
     places = {architecture} if has_warpgroups(architecture) else {architecture, WARPS}
-    for key, told in law.library_host.items():
+    if load_architecture(architecture).has_tensor_memory:
+        places.add(TENSOR_MEMORY)
+    more = law.elsewhere.items() if elsewhere else ()
+    for key, told in (*law.library_host.items(), *more):
         of, *which = key.split("/")
         if of == library and which and all(one in places or one in called for one in which):
             host |= told
@@ -155,7 +164,7 @@ def _with_host(
     """Return a kernel without the host code of the library it was measured in, and with that of another.
 
     What takes the place of a value, its factor 0, is the form of a library's own kernels: one ``called`` by
-    the name of the library it was measured in keeps that one's.
+    the name of the library it was measured in keeps that one's, but for what is told of this name.
     """
     values = dict(one.coefficients)
     for name, (factor, more) in host_of(law, one.library, words_of(one.name), architecture).items():
@@ -163,8 +172,11 @@ def _with_host(
             least = law.priors[name].low
             values[name] = max((values.get(name, law.priors[name].value) - more) / factor, least)
     borrowed = bool(one.library) and one.library in called
+    of_name = {
+        name for key, told in law.library_host.items() if one.library in key.split("/")[1:] for name in told
+    }
     for name, (factor, more) in host.items():
-        if factor > 0.0 or not borrowed:
+        if factor > 0.0 or not borrowed or name in of_name:
             values[name] = values.get(name, law.priors[name].value) * factor + more
     return replace(one, coefficients=values)
 

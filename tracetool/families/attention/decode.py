@@ -10,7 +10,14 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
-from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US
+from tracetool.families.attention.decode_hosts import (
+    ELSEWHERE,
+    HABITS,
+    HOST,
+    LIBRARY_HABITS,
+    NAME_HABITS,
+    XQA,
+)
 from tracetool.families.attention.prefill import launches_us
 from tracetool.families.attention.problem import (
     EXPONENTIALS,
@@ -32,8 +39,7 @@ from tracetool.families.attention.tiling import (
     split_keys,
 )
 from tracetool.families.coefficients import read_coefficients
-from tracetool.families.law import WARPS, Coefficients, Law
-from tracetool.families.loops import LONGER, NEXT_US, SHORT
+from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -45,10 +51,9 @@ VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
 #: The choice of ``split_fill`` that is FlashAttention 3's [1], and key tiles up to which that does not split
 #: [tiles]. By definition of Dao-AILab/flash-attention, ``hopper/heuristics.h``; tiles by ``tile_size.h``.
 EVEN, FEW_TILES = 2, 4.0
-#: The choice of ``split_fill`` that is TensorRT-LLM's XQA [1], and the compute capabilities whose kernels
-#: split keys in 8 bits [1], the first of which has such a kernel of its own. By definition of
-#: NVIDIA/TensorRT-LLM, ``attentionOp.cpp`` and ``decoderXQAImplPrecompiled.cpp``.
-XQA, XQA_SPLIT_8 = 4, (9, 12)
+#: The compute capabilities whose XQA splits keys in 8 bits, the first of which has such a kernel of its own.
+#: [1] By definition of NVIDIA/TensorRT-LLM, ``attentionOp.cpp`` and ``decoderXQAImplPrecompiled.cpp``.
+XQA_SPLIT_8 = (9, 12)
 #: How sharply a step's other work hides the conversion of its keys: exponent of the norm in which they meet.
 #: [1] A prior.
 CONVERT_NORM = 3.0
@@ -96,7 +101,9 @@ def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
 def _launches(s: Scores, vector: Bools, own8: Bools, c: Coefficients) -> Floats:
     """Return the time of all launches of an operator. Shape (n,). [us]"""
     shared = s.heads > s.kv_heads
-    of_kv8 = c["launch_us"] + c["kv8_casts"] * KV8_CAST_US if c["kv8_casts"] > 0 else c["launch_kv8_us"]
+    of_kv8 = c["launch_kv8_us"]
+    if c["kv8_casts"]:
+        of_kv8 = c["launch_us"] + (c["kv8_casts"] * KV8_CAST_US if c["kv8_casts"] > 0 else of_kv8)
     launch = np.where(vector, c["vector_launch_us"], np.where(own8, of_kv8, c["launch_us"]))
     launch = launch * np.where(shared, 1.0, c["single_launch"])
     launch = launch + np.where(shared & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
@@ -138,6 +145,16 @@ def _split(
     if c["split_fill"] > 0:
         return efficient_split(lanes, slots * c["split_waves"], np.ceil(keys / least))
     return split_keys(lanes, slots * c["split_waves"], keys, least)
+
+
+def _starts(waves: Floats, filled: Floats, block: Floats, vector: Bools, c: Coefficients) -> Floats:
+    """Return the starts and ends of the blocks of all waves, of which ``filled`` are full. Shape (n,). [clk]
+
+    A block that takes tile after tile loads the next beside: those but the first wait for no memory.
+    """
+    begun = waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, filled)
+    hidden = np.where(vector, 0.0, c["persistent"]) * np.minimum(c["latency_clk"], block)
+    return np.asarray(begun * block - np.maximum(begun - 1.0, 0.0) * hidden)
 
 
 def _key_tile(s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
@@ -215,10 +232,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         drawn * np.where(factors8, c["kv8_bytes"], 1.0) / (pick("sm_bytes_clk", "vector_sm_bytes_clk") * sms)
     )
     loop = combined(waves * steps * step, drawing, 6.0)
-    starts = (
-        waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, blocks / slots)
-    ) * block
-
+    starts = _starts(waves, blocks / slots, block, vector, c)
     alone = of_a_trace(rows)
     split = (parts > 1.0) & ~alone
     partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.value_dim * 8.0, 0.0)
@@ -252,92 +266,15 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-#: TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, by the window in fp8 alone, and leaves other
-#: groups to a kernel without tensor cores. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM: see
-#: docs/families/decode.md.
-_XQA = {
-    "split_fill": 4.0, "split_waves": 8.0, "key_tile": 64.0, "vector_heads": 33.0, "dispatch": 1.0,
-    "split_seen": 2.0, "kv8_least_dim": 128.0, "most_parts": 1024.0, "split_single": 1.0,
-    "pack_windowed": 1.0,
-}  # fmt: skip
-#: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
-#: of 128; TensorRT-LLM runs XQA; vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all
-#: key tiles of a batch among the SMs where its sequences have lengths of their own; SGLang's Triton kernels
-#: take up to eight parts and tiles of 32 keys. [units of decode.toml] A fit starts from each; sources in
-#: docs/families/decode.md. ``block_clk`` and ``kv8_block`` of XQA are where its own tables led, so that they
-#: are none of what source tells of it.
-_HABITS = (
-    {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0, "pack_windowed": 0.0},
-    {**_XQA, "block_clk": 6000.0, "kv8_block": 0.15},
-    {"split_fill": 1.0, "most_parts": 32.0},
-    {"split_fill": 2.0, "most_parts": 32.0, "scan_sequences": 31.0},
-    {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
-)  # fmt: skip
-
-#: FlashAttention 2, which vLLM calls before Hopper, packs heads by a copy of queries and one of results, not
-#: where a window is set, and splits keys by waves of two blocks an SM; 80 KB of keys of 128 let an A100 hold
-#: two, an L40S one (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, ``seqlenq_ngroups_swapped`` and
-#: ``num_splits_heuristic``). [units of decode.toml] By definition of these.
-_FLASH2: dict[str, tuple[float, float]] = {
-    "tile_rows": (0.0, 64.0),
-    "split_fill": (0.0, 1.0), "split_waves": (0.0, 2.0), "resident": (0.0, 1.0), "split_single": (0.0, 0.0),
-    "split_seen": (0.0, 1.0), "pack_windowed": (0.0, 0.0), "pack_us": (0.0, 2.0 * NEXT_US),
-    "scan_sequences": (0.0, 0.0),
-}  # fmt: skip
-#: FlashInfer's kernels for tensor cores take the heads of a group together, 16 rows a tile, whatever the
-#: window, and parts that fill two blocks an SM. [units of decode.toml] By definition of
-#: flashinfer-ai/flashinfer, include/flashinfer/attention/prefill.cuh and scheduler.cuh
-#: (``PrefillSplitQOKVIndptr``).
-_FLASHINFER = {
-    "pack_windowed": 1.0, "tile_rows": 16.0, "resident": 2.0, "split_fill": 0.0, "split_waves": 1.0,
-    "split_seen": 1.0, "split_single": 1.0, "scan_sequences": 0.0,
-}  # fmt: skip
-#: Blackwell's generated kernels, which split keys once over the GPU and skip those before a window.
-#: [units of decode.toml] By definition of flashinfer-ai/flashinfer, ``trtllm/fmha/fmhaKernels.h``.
-_GENERATED = {
-    **_XQA, "split_fill": 0.0, "split_waves": 1.0, "split_seen": 1.0, "kv8_least_dim": 0.0, "dispatch": 0.0,
-}  # fmt: skip
-
-
-def _told(habits: Coefficients) -> dict[str, tuple[float, float]]:
-    """Return what source tells of choices: a fit still tries sizes of tiles, and waves where XQA has none."""
-    free = {"key_tile", "split_waves"} if habits["split_fill"] == XQA else {"key_tile"}
-    return {name: (0.0, value) for name, value in habits.items() if name not in free}
-
-
-#: SGLang converts new keys and values, looks for the query's largest number and quantizes it, before it
-#: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
-#: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
-#: quantizes the query before it starts (ai-dynamo/aiconfigurator, collector/vllm/collect_attn.py),
-#: TensorRT-LLM in the kernel that rotates it. FlashAttention 3 as SGLang builds it for chips of single warps
-#: multiplies tiles of 128 rows (Dao-AILab/flash-attention, hopper/tile_size.h, ``tile_size_fwd_sm8x``), and
-#: casts of a cache of 8 bits are two (sglang/srt/mem_cache/memory_pool.py, ``set_kv_buffer``).
-_HOST: dict[str, dict[str, tuple[float, float]]] = {
-    "vllm": SHORT,
-    "vllm/fa2": _FLASH2,
-    "vllm/flash_attn/ampere-ga100": {**_FLASH2, "resident": (0.0, 2.0), "split_waves": (0.0, 1.0)},
-    "sglang": LONGER,
-    "sglang/flash_attention": {"kv8_casts": (0.0, 2.0)},
-    f"sglang/flash_attention/{WARPS}": {"tile_rows": (0.0, 128.0)},
-    "sglang/trtllm": {"launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
-    "trtllm": SHORT,
-    "trtllm/torch_flow/ada": _told(_XQA),
-    "trtllm/torch_flow/ampere-ga100": _told(_XQA),
-    "trtllm/torch_flow/ampere-ga10x": _told(_XQA),
-    "trtllm/torch_flow/blackwell": _told(_GENERATED),
-    "trtllm/torch_flow/blackwell-gb20x": _told(_XQA),
-    "trtllm/torch_flow/hopper": _told(_XQA),
-}
-
 DECODE = Law(
     "decode",
     _parts,
     read_coefficients(__package__, "decode")["decode"],
-    habits=_HABITS,
-    library_host=_HOST,
-    # kernels that no other library calls; on Ada the priors, of memory on the chip's package, do not hold
-    library_habits={"trtllm/hopper": _XQA, "trtllm/ampere-ga100": _XQA},
-    name_habits={"flashinfer": _FLASHINFER},
+    habits=HABITS,
+    library_host=HOST,
+    elsewhere=ELSEWHERE,
+    library_habits=LIBRARY_HABITS,
+    name_habits=NAME_HABITS,
     by_row=True,
 )
 LAWS = (DECODE,)

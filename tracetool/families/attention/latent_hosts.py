@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracetool.families.law import KERNEL_US
+from tracetool.families.law import KERNEL_US, TENSOR_MEMORY
 
 #: By coefficient, a factor and what is added.
 Host = dict[str, tuple[float, float]]
@@ -66,6 +66,12 @@ _QUANTIZED: Final[Host] = {
     "expanded_in_8": (0.0, 1.0),
     "kv8_passes": (0.0, 1.2),
     "kv8_launch_us": (0.0, CAST_US),
+}
+
+#: Of prefill where nobody measured a library's kernels: in tensor memory a block takes two tiles of 128
+#: queries at once, as of other attention (``prefill.py``). [1] By definition of the sources there.
+PREFILL_ELSEWHERE: Final[dict[str, Host]] = {
+    f"{library}/{TENSOR_MEMORY}": {"query_tile": (0.0, 256.0)} for library in ("vllm", "sglang", "trtllm")
 }
 
 #: Of prefill. TensorRT-LLM expands always; it rotates a third of each query and writes the rotary part of

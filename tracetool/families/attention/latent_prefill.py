@@ -12,6 +12,7 @@ from tracetool.families.attention.latent import absorbed_form, latent_work, late
 from tracetool.families.attention.latent_hosts import (
     FLASH,
     FLASHMLA,
+    PREFILL_ELSEWHERE,
     PREFILL_HOST,
     TRITON,
     VLLM,
@@ -119,6 +120,7 @@ MLA_PREFILL = Law(
     spread=(-0.6, 2.5),
     habits=_HABITS,
     library_host=PREFILL_HOST,
+    elsewhere=PREFILL_ELSEWHERE,
     by_row=True,
 )
 LAWS = (MLA_PREFILL,)

@@ -37,7 +37,7 @@ from tracetool.families.attention.tile_sizes import (
 from tracetool.families.attention.tiling import seen_tiles, with_skipped
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
-from tracetool.families.law import WARPS, Coefficients, Law
+from tracetool.families.law import TENSOR_MEMORY, WARPS, Coefficients, Law
 from tracetool.families.loops import LONGER, SHORT, loop_more_us
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -256,6 +256,15 @@ _PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
 #: has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
 #: FlashInfer's own kernel, by those sources.
 _OWN_FLASHINFER = {"by_head": (0.0, FLASHINFER), "pack_heads": (0.0, 2.0)}
+#: Where results lie in tensor memory a block takes two tiles of 128 queries at once, but for Triton's kernels
+#: (Dao-AILab/flash-attention, flash_attn/cute/flash_fwd_sm100.py, ``q_stage``; NVIDIA/cutlass,
+#: examples/77_blackwell_fmha). [1] By definition of these sources.
+_TWO_TILES = {"query_tile": (0.0, 256.0), "by_head": (0.0, 0.0)}
+_ELSEWHERE = {
+    **{f"{library}/{TENSOR_MEMORY}": _TWO_TILES for library in ("vllm", "sglang", "trtllm")},
+    "sglang/triton": {"by_head": (0.0, SGLANG_TRITON)},
+    "vllm/triton": {"by_head": (0.0, VLLM_TRITON)},
+}
 _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm": {**_written(VLLM_TOKENS), **SHORT},
     "vllm/fa2": _PAGED,
@@ -308,6 +317,7 @@ PREFILL = Law(
         {"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},  # FlashAttention 3
     ),
     library_host=_HOST,
+    elsewhere=_ELSEWHERE,
     by_vendor={"amd": values_of(_DATA["amd"])},
     name_habits={"flashinfer": _FLASHINFER, "flashinfer_trtllm": {}, "flashinfer_fidecode": _FIDECODE},
     by_row=True,

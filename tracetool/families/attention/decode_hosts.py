@@ -1,0 +1,114 @@
+"""What public source tells of decode attention in vLLM, SGLang and TensorRT-LLM: how they split and host it.
+
+Of each library, then of an architecture or of kernels by a word of their name: by coefficient a factor and
+what is added (:class:`tracetool.families.law.Law`); a factor of 0 states the form. docs/families/decode.md
+says what that is worth.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US, Host
+from tracetool.families.law import WARPS, Coefficients
+from tracetool.families.loops import LONGER, NEXT_US, SHORT
+
+#: The choice of ``split_fill`` that is TensorRT-LLM's XQA. [1] By definition here.
+XQA: Final = 4
+
+#: TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, by the window in fp8 alone, and leaves other
+#: groups to a kernel without tensor cores. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM: see
+#: docs/families/decode.md.
+XQA_HABITS = {
+    "split_fill": 4.0, "split_waves": 8.0, "key_tile": 64.0, "vector_heads": 33.0, "dispatch": 1.0,
+    "split_seen": 2.0, "kv8_least_dim": 128.0, "most_parts": 1024.0, "split_single": 1.0,
+    "pack_windowed": 1.0,
+}  # fmt: skip
+#: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
+#: of 128; TensorRT-LLM runs XQA; vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all
+#: key tiles of a batch among the SMs where its sequences have lengths of their own; SGLang's Triton kernels
+#: take up to eight parts and tiles of 32 keys. [units of decode.toml] A fit starts from each; sources in
+#: docs/families/decode.md. ``block_clk`` and ``kv8_block`` of XQA are where its own tables led, so that they
+#: are none of what source tells of it.
+HABITS = (
+    {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0, "pack_windowed": 0.0},
+    {**XQA_HABITS, "block_clk": 6000.0, "kv8_block": 0.15},
+    {"split_fill": 1.0, "most_parts": 32.0},
+    {"split_fill": 2.0, "most_parts": 32.0, "scan_sequences": 31.0},
+    {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
+)  # fmt: skip
+
+#: FlashAttention 2, which vLLM calls before Hopper, packs heads by a copy of queries and one of results, not
+#: where a window is set, and splits keys by waves of two blocks an SM; 80 KB of keys of 128 let an A100 hold
+#: two, an L40S one (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, ``seqlenq_ngroups_swapped`` and
+#: ``num_splits_heuristic``). [units of decode.toml] By definition of these.
+_FLASH2: Final[Host] = {
+    "tile_rows": (0.0, 64.0),
+    "split_fill": (0.0, 1.0), "split_waves": (0.0, 2.0), "resident": (0.0, 1.0), "split_single": (0.0, 0.0),
+    "split_seen": (0.0, 1.0), "pack_windowed": (0.0, 0.0), "pack_us": (0.0, 2.0 * NEXT_US),
+    "scan_sequences": (0.0, 0.0),
+}  # fmt: skip
+#: FlashInfer's kernels for tensor cores take the heads of a group together, 16 rows a tile, whatever the
+#: window, and parts that fill two blocks an SM. [units of decode.toml] By definition of
+#: flashinfer-ai/flashinfer, include/flashinfer/attention/prefill.cuh and scheduler.cuh
+#: (``PrefillSplitQOKVIndptr``).
+FLASHINFER = {
+    "pack_windowed": 1.0, "tile_rows": 16.0, "resident": 2.0, "split_fill": 0.0, "split_waves": 1.0,
+    "split_seen": 1.0, "split_single": 1.0, "scan_sequences": 0.0,
+}  # fmt: skip
+#: Blackwell's generated kernels, which split keys once over the GPU and skip those before a window.
+#: [units of decode.toml] By definition of flashinfer-ai/flashinfer, ``trtllm/fmha/fmhaKernels.h``.
+_GENERATED = {
+    **XQA_HABITS,
+    "split_fill": 0.0, "split_waves": 1.0, "split_seen": 1.0, "kv8_least_dim": 0.0, "dispatch": 0.0,
+}  # fmt: skip
+#: The same where none was measured: two tiles of 128 keys a step; where keys are not split a block takes tile
+#: after tile; a cache of 8 bits is met as one of 16, and the kernel that rotates queries quantizes them, so
+#: that nothing of XQA's own kernel for 8 bits holds; shared memory waits for some 190 KiB each 1900 clk.
+#: [units of decode.toml] By definition of that source and of NVIDIA/TensorRT-LLM,
+#: cpp/tensorrt_llm/kernels/trtllmGenKernels/fmha (``computeNumCtas``); what an SM draws is a prior.
+_GENERATED_ELSEWHERE: Final[Host] = {
+    "key_tile": (0.0, 256.0), "persistent": (0.0, 1.0), "sm_bytes_clk": (0.0, 100.0),
+    "kv8_step": (0.0, 1.0), "kv8_bytes": (0.0, 1.0), "kv8_block": (0.0, 1.0),
+    "kv8_casts": (0.0, -1.0), "launch_kv8_us": (0.0, 0.0),
+}  # fmt: skip
+
+
+def told(habits: Coefficients) -> Host:
+    """Return what source tells of choices: a fit still tries sizes of tiles, and waves where XQA has none."""
+    free = {"key_tile", "split_waves"} if habits["split_fill"] == XQA else {"key_tile"}
+    return {name: (0.0, value) for name, value in habits.items() if name not in free}
+
+
+#: SGLang converts new keys and values, looks for the query's largest number and quantizes it, before it
+#: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
+#: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
+#: quantizes the query before it starts (ai-dynamo/aiconfigurator, collector/vllm/collect_attn.py),
+#: TensorRT-LLM in the kernel that rotates it. FlashAttention 3 as SGLang builds it for chips of single warps
+#: multiplies tiles of 128 rows (Dao-AILab/flash-attention, hopper/tile_size.h, ``tile_size_fwd_sm8x``), and
+#: casts of a cache of 8 bits are two (sglang/srt/mem_cache/memory_pool.py, ``set_kv_buffer``).
+HOST: Final[dict[str, Host]] = {
+    "vllm": SHORT,
+    "vllm/fa2": _FLASH2,
+    "vllm/flash_attn/ampere-ga100": {**_FLASH2, "resident": (0.0, 2.0), "split_waves": (0.0, 1.0)},
+    "sglang": LONGER,
+    "sglang/flash_attention": {"kv8_casts": (0.0, 2.0)},
+    f"sglang/flash_attention/{WARPS}": {"tile_rows": (0.0, 128.0)},
+    "vllm/trtllm": {"vector_heads": (0.0, 0.0)},
+    "sglang/trtllm": {"vector_heads": (0.0, 0.0), "launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
+    "trtllm": SHORT,
+    "trtllm/torch_flow/ada": told(XQA_HABITS),
+    "trtllm/torch_flow/ampere-ga100": told(XQA_HABITS),
+    "trtllm/torch_flow/ampere-ga10x": told(XQA_HABITS),
+    "trtllm/torch_flow/blackwell": told(_GENERATED),
+    "trtllm/torch_flow/blackwell-gb20x": told(XQA_HABITS),
+    "trtllm/torch_flow/hopper": told(XQA_HABITS),
+}
+#: Of kernels where none of their library was measured. [units of decode.toml] By definition as above.
+ELSEWHERE: Final[dict[str, Host]] = {"trtllm/torch_flow/blackwell": _GENERATED_ELSEWHERE}
+#: Of a library nobody measured: kernels that no other library calls; on Ada the priors, of memory on the
+#: chip's package, do not hold. [units of decode.toml] By definition as above.
+LIBRARY_HABITS: Final = {"trtllm/hopper": XQA_HABITS, "trtllm/ampere-ga100": XQA_HABITS}
+#: What a kernel's name tells where another's coefficients stand for it. [units of decode.toml] By definition
+#: as above.
+NAME_HABITS: Final = {"flashinfer": FLASHINFER, "flashinfer_trtllm": {}}
