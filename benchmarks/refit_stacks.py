@@ -1,17 +1,18 @@
 """Fit implementations anew from the coefficients delivered, sizes and habits kept: after a law has changed.
 
 usage: python benchmarks/refit_stacks.py [DATA_ROOT] --law LAW ... [--operator END ...] [--name NAME ...]
-           [--start KEY=VALUE ...] [--write]
+           [--start KEY=VALUE ...] [--architecture NAME ...] [--write]
 
 As fit_stacks.py, which tries every size and habit, but in seconds. ``--start`` sets coefficients, habits
-among them, that a fit begins with beside those delivered; of both the better is kept. Run fit_versions.py
+among them, that a fit begins with beside those delivered; of both the better is kept. With
+``--architecture`` what all share stays, and so does what is an architecture's not named. Run fit_versions.py
 after ``--write``.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,18 +54,31 @@ def near(
 
 
 def refit(
-    law_name: str, name: str, of_set: Sequence[Cell], given: FittedLaw, begin: Mapping[str, float]
+    law_name: str,
+    name: str,
+    of_set: Sequence[Cell],
+    given: FittedLaw,
+    begin: Mapping[str, float],
+    only: Container[str] = (),
 ) -> FittedSet:
-    """Return an implementation's fit that begins with what is delivered, and with ``begin`` beside it."""
+    """Return an implementation's fit that begins with what is delivered, and with ``begin`` beside it.
+
+    Of several architectures the named ones alone if any is.
+    """
     law = laws()[law_name]
     priors = {k: c.value for k, c in law.priors.items()}
     parts = [merge(c.half(0) for c in group) for group in by_gpu(of_set)]
     chosen = {k: v for k, v in begin.items() if not law.priors[k].fitted}
     start = {**priors, **given.values, **chosen}
-    shared = near(law, parts, [start, {**start, **begin}], priors, PRIOR_SD, SAME)
-    by_architecture: dict[str, dict[str, float]] = {}
     names = sorted({part.gpu.architecture for part in parts})
-    for architecture in names if len(names) > 1 else ():
+    if only and len(names) > 1:
+        shared, by_architecture = {**priors, **given.values}, dict(given.by_architecture)
+        names = [one for one in names if one in only]
+    else:
+        shared = near(law, parts, [start, {**start, **begin}], priors, PRIOR_SD, SAME)
+        by_architecture = {}
+        names = names if len(names) > 1 else []
+    for architecture in names:
         some = [part for part in parts if part.gpu.architecture == architecture]
         apart = {**shared, **given.by_architecture.get(architecture, {}), **chosen}
         values = near(law, some, [apart, {**apart, **begin}], shared, ARCHITECTURE_SD, SAME_ARCHITECTURE)
@@ -79,6 +93,7 @@ def main() -> None:
     parser.add_argument("--operator", nargs="*", default=[""], help="ends of the tables' names")
     parser.add_argument("--name", nargs="*", default=[], help="the only implementations to fit")
     parser.add_argument("--start", nargs="*", default=[])
+    parser.add_argument("--architecture", nargs="*", default=[], help="the only ones to fit, of several")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     begin = {key: float(value) for key, value in (one.split("=") for one in given.start)}
@@ -88,7 +103,7 @@ def main() -> None:
         if given.name and name not in given.name:
             continue
         delivered = [one.laws[law] for one in implementations(law) if one.name == name]
-        fitted += [refit(law, name, of_set, one, begin) for one in delivered]
+        fitted += [refit(law, name, of_set, one, begin, given.architecture) for one in delivered]
         say(fitted[-1:])
     if given.write:
         write(fitted)

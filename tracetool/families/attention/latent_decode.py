@@ -5,12 +5,13 @@ Equations and sources: docs/families/mla.md; counts are those of ``latent.py``.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.latent import latent_work, latents, projections
+from tracetool.families.attention.latent import Latents, latent_work, latents, projections
 from tracetool.families.attention.latent_hosts import DECODE_HOST
 from tracetool.families.attention.problem import launch_pace
 from tracetool.families.attention.tiling import split_keys
@@ -25,9 +26,63 @@ KEY_TILE = 64.0
 LATENCY_CLK = 2300.0
 #: p-norms: products with drawing, cores with memory. [1] Both a prior, as of other attention.
 DRAW_NORM, MEMORY_NORM = 6.0, 4.0
+#: Blackwell's generated kernels: heads of a tile where keys are rows, at least and else, and where heads are;
+#: keys of a step, and of a part up to which many heads take the first kind. [heads], [tokens] By definition
+#: of flashinfer-ai/flashinfer, include/flashinfer/trtllm/fmha/fmhaKernels.cuh (``selectMlaGenerationKernel``,
+#: ``useSwapsMmaAbMlaGenKernel``, ``computeCtaAndClusterConfig``).
+LEAST_HEADS, TURNED_HEADS, KEPT_HEADS, STEP_KEYS, TURNED_KEYS = 8.0, 16.0, 64.0, 256.0, 1024.0
+#: Bytes of a number of a part's result, and what one SM draws of them. [B], [B/clk] By definition of FP32 and
+#: of the port of an SM to L2.
+PART_BYTES, PORT_BYTES_CLK = 4.0, 64.0
 #: p-norm: products with reads of shared memory. [1] A prior: with products at 0.9 of their peak the steps of
 #: A100 and L40S together give 2.8.
 SHARED_NORM = 3.0
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """What a block takes, all of shape (n,)."""
+
+    heads: Floats  # of a tile
+    least: Floats  # keys of a part
+    turned: Bools  # keys lie where matrix instructions take rows, few heads where they take columns
+    together: Bools  # two SMs multiply one tile, with half of the keys each
+
+
+def _tiles(s: Latents, gpu: Gpu, c: Coefficients) -> _Tiles:
+    """Return what a block takes: of one size, or as Blackwell's generated kernels are chosen."""
+    n, heads = len(s.batch), s.heads * s.q_len
+    if c["head_tile"] > 0:
+        none = np.zeros(n, dtype=np.bool_)
+        return _Tiles(np.full(n, c["head_tile"]), np.full(n, c["least_keys"]), none, none)
+    few = s.batch * np.ceil(heads / TURNED_HEADS)
+    parts = np.minimum(np.ceil(s.kv_len / STEP_KEYS), np.maximum(np.floor(gpu.sm_count / few), 1.0))
+    short = (s.kv_len / parts <= TURNED_KEYS) & (few <= gpu.sm_count)
+    turned = (heads <= 2.0 * TURNED_HEADS) | short
+    tile = np.where(turned, np.where(heads <= LEAST_HEADS, LEAST_HEADS, TURNED_HEADS), KEPT_HEADS)
+    return _Tiles(tile, np.full(n, 2.0 * STEP_KEYS), turned, ~turned & (heads >= 2.0 * KEPT_HEADS))
+
+
+def _value_share(s: Latents, tiles: _Tiles, blocks: Floats, sms: float) -> Floats:
+    """Return the share of the values that a block takes where SMs are to spare. Shape (n,). [1]"""
+    spare = np.where(tiles.turned, sms / blocks, 1.0)
+    return np.where(spare >= 4.0, 0.25, np.where(spare >= 2.0, 0.5, 1.0)) * np.ones(len(s.batch))
+
+
+def _step(s: Latents, tiles: _Tiles, value_dim: Floats, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return what a tile of heads takes for :data:`KEY_TILE` keys. Shape (n,). [clk]"""
+    narrow = s.kv_size < s.size
+    rate = s.rate * c["tensor_efficiency"] * np.where(narrow, c["kv8_rate"], 1.0)
+    products = 2.0 * tiles.heads * KEY_TILE * (s.key_dim + value_dim) / rate
+    width = KEY_TILE * s.key_dim * np.where(narrow, 1.0 + c["kv8_width"], 2.0)
+    step = combined(products, width * np.where(tiles.together, 0.5, 1.0) / c["sm_bytes_clk"], DRAW_NORM)
+    # before Hopper each warp of 16 rows draws all keys and values of a step from shared memory
+    drawn = c["shared_reads"] * KEY_TILE * (s.key_dim + s.out_dim) * 2.0
+    drawing = drawn / (gpu.shared_bytes_per_clock_sm * c["shared_efficiency"])
+    # where keys are rows each is read for the few heads beside it
+    read = np.where(tiles.turned, KEY_TILE * (s.key_dim + value_dim) * np.where(narrow, 1.0, 2.0), 0.0)
+    step = combined(step, drawing + read / gpu.shared_bytes_per_clock_sm, SHARED_NORM)
+    return np.asarray(step * np.where(s.heads * s.q_len <= 1.0, c["single_step"], 1.0))
 
 
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -36,38 +91,37 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         s = replace(s, kv_size=np.maximum(s.kv_size, s.size))
     sms, n = float(gpu.sm_count), len(rows)
     narrow = s.kv_size < s.size
-    alone = s.heads * s.q_len <= 1.0
-    lanes = s.batch * np.ceil(s.heads * s.q_len / c["head_tile"])
-    least = np.full(n, c["least_keys"])
-    parts = np.minimum(split_keys(lanes, np.full(n, sms), s.kv_len, least), c["most_parts"])
+    tiles = _tiles(s, gpu, c)
+    lanes = s.batch * np.ceil(s.heads * s.q_len / tiles.heads)
+    parts = np.minimum(split_keys(lanes, np.full(n, sms), s.kv_len, tiles.least), c["most_parts"])
     blocks = lanes * parts
     waves = blocks / sms
-    steps = np.ceil(s.kv_len / parts / KEY_TILE)
-    rate = s.rate * c["tensor_efficiency"] * np.where(narrow, c["kv8_rate"], 1.0)
-    tile = 2.0 * c["head_tile"] * KEY_TILE * (s.key_dim + s.out_dim) / rate
-    width = KEY_TILE * s.key_dim * np.where(narrow, 1.0 + c["kv8_width"], 2.0)
-    step = combined(tile, width / c["sm_bytes_clk"], DRAW_NORM)
-    # before Hopper each warp of 16 rows draws all keys and values of a step from shared memory
-    drawn = c["shared_reads"] * KEY_TILE * (s.key_dim + s.out_dim) * 2.0
-    drawing = drawn / (gpu.shared_bytes_per_clock_sm * c["shared_efficiency"])
-    step = combined(step, drawing, SHARED_NORM)
-    step = step * np.where(alone, c["single_step"], 1.0)
+    value_dim = s.out_dim * _value_share(s, tiles, blocks, sms)
+    steps, step = np.ceil(s.kv_len / parts / KEY_TILE), _step(s, tiles, value_dim, gpu, c)
     # blocks of a partly filled last wave are waited for, as far as they cannot share what others draw
-    busiest = waves + c["tail_share"] * (np.ceil(waves) - waves)
+    busiest = np.maximum(waves + c["tail_share"] * (np.ceil(waves) - waves), 1.0)
     # as if the two SMs of a pair shared their way to L2: each is slower where both work
     whole, rest = np.floor(waves), waves - np.floor(waves)
-    last = np.where(rest > 0.5, c["paired_step"], 1.0)
+    paired = np.where(tiles.together, 1.0, c["paired_step"])
+    last = np.where(rest > 0.5, paired, 1.0)
     unfilled = np.where(rest > 0.0, rest + c["tail_share"] * (1.0 - rest), 0.0)
-    core = np.where(waves < 1.0, last, whole * c["paired_step"] + unfilled * last) * steps * step
-    starts = np.maximum(busiest, 1.0) * c["block_clk"]
+    core = np.where(waves < 1.0, last, whole * paired + unfilled * last) * steps * step
+    starts = busiest * c["block_clk"]
+    if c["head_tile"] <= 0:  # a block that takes tile after tile loads the next beside
+        core = core + (busiest - 1.0) * np.maximum(c["block_clk"] - LATENCY_CLK, 0.0)
+        starts = np.full(n, c["block_clk"])
     split = parts > 1.0
     partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.out_dim * 8.0, 0.0)
     serial = LATENCY_CLK + starts + np.where(split, c["combine_clk"], 0.0) + partial / gpu.l2_bytes_per_clock
+    # the last block of such a tile sums its parts, as fast as one SM draws them
+    own = parts * np.minimum(tiles.heads, s.heads * s.q_len) * s.out_dim * PART_BYTES
+    serial = serial + np.where(split & tiles.turned, own, 0.0) / PORT_BYTES_CLK
     elements = s.batch * s.kv_len * s.key_dim
     converting = np.where(narrow, c["kv8_convert_ops"], 0.0) * elements / (gpu.lanes_per_clock_sm * sms)
     products, moved = projections(s, rows)
     projecting = c["projected"] * products / (s.rate * sms * c["projection_efficiency"])
     passed = c["pass_factor"] * s.passing_bytes + c["projected"] * moved
+    reached = np.minimum(c["dram_efficiency"] * np.where(narrow, c["kv8_memory"], 1.0), 1.0)
     work = latent_work(s, lanes * s.kv_len * s.key_dim * s.kv_size)
     launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(
@@ -75,7 +129,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         serial_cycles=serial + converting + projecting,
         stream_s=passed / gpu.dram_bytes_per_s,
         core_cycles=core,
-        memory_s=s.cache_bytes / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
+        memory_s=s.cache_bytes / (gpu.dram_bytes_per_s * reached),
         norm=np.full(n, MEMORY_NORM),
         floor_s=np.full(n, c["floor_us"] * 1e-6),
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
@@ -93,6 +147,7 @@ MLA_DECODE = Law(
         {"head_tile": 16.0, "most_parts": 4.0, "floor_us": 300.0, "projected": 1.0},
         {"head_tile": 128.0, "floor_us": 160.0, "projected": 1.0},
         {"head_tile": 128.0},
+        {"head_tile": 0.0, "most_parts": 1024.0},
     ),
     library_host=DECODE_HOST,
     by_row=True,

@@ -119,6 +119,10 @@ _BEFORE_HOPPER: Final[Host] = {
 }
 
 
+#: Blackwell's generated kernels choose heads of a tile and parts by the work (``latent_decode.py``). [1] By
+#: definition of flashinfer-ai/flashinfer, include/flashinfer/trtllm/fmha/fmhaKernels.cuh.
+_GENERATED: Final[Host] = {"head_tile": (0.0, 0.0), "most_parts": (0.0, 1024.0)}
+
 #: Of decode. TensorRT-LLM meets a cache of 8 bits as it lies.
 DECODE_HOST: Final[dict[str, Host]] = {
     "vllm": {"projected": (0.0, 1.0)},
@@ -127,12 +131,14 @@ DECODE_HOST: Final[dict[str, Host]] = {
     "vllm/triton": {"floor_us": (0.0, TRITON[0] * KERNEL_US), "most_parts": (0.0, 4.0)},
     "sglang": {"projected": (0.0, 0.0), **_SGLANG_CAST},
     "sglang/triton": {"most_parts": (0.0, 8.0)},
+    "sglang/trtllm": _GENERATED,
     "trtllm": {
         "projected": (0.0, 0.0),
         "kv8_convert_ops": (0.0, 0.1),
         "kv8_launch_us": (0.0, 0.1),
         "pass_factor": (1.0, 0.12),
     },
+    "trtllm/blackwell": _GENERATED,
     "trtllm/ampere-ga100": _BEFORE_HOPPER,
     "trtllm/ampere-ga10x": _BEFORE_HOPPER,
     "trtllm/ada": _BEFORE_HOPPER,
