@@ -1,6 +1,6 @@
 """Fit what libraries make of each law: one set of coefficients an implementation, shared by every GPU.
 
-usage: python benchmarks/fit_stacks.py [DATA_ROOT] [--law LAW ...] [--jobs N]
+usage: python benchmarks/fit_stacks.py [DATA_ROOT] [--law LAW ...] [--name NAME ...] [--jobs N]
        default: ../shared/data, every law with an implementation column, 2 jobs
 
 Half of the groups of shapes are fitted, the other half gives the error and the band. Writes
@@ -336,13 +336,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
     parser.add_argument("--law", nargs="*", default=[])
+    parser.add_argument("--name", nargs="*", default=[], help="the only implementations to fit")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--bands", action="store_true", help="keep the coefficients, tell the bands anew")
     parser.add_argument("--operator", nargs="*", default=[""], help="ends of the tables' names")
     given = parser.parse_args()
     began = time.time()
     paths = {p for end in given.operator for p in (given.root / "stacks").glob(f"*{end}.parquet")}
-    every = list(cells(paths, given.law))
+    every = [c for c in cells(paths, given.law) if not given.name or c.set_name in given.name]
     if given.bands:
         redone = [with_bands(*key, of_set) for key, of_set in sets_of(every).items()]
         fitted = [one for one in redone if one is not None]

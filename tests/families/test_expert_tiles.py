@@ -11,9 +11,20 @@ import pytest
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.moe.law import MOE
 from tracetool.families.moe.problem import expert_layers
-from tracetool.families.moe.tiles import BY_EXPERTS, BY_TOKENS, EXPERTS_BEFORE, FASTEST, TUNED, offered
+from tracetool.families.moe.tiles import (
+    BY_EXPERTS,
+    BY_TOKENS,
+    EXPERTS_BEFORE,
+    FASTEST,
+    FIRST_MADE,
+    MIDDLE_MADE,
+    TUNED,
+    offered,
+)
 from tracetool.families.pieces import duration_s
+from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
+from tracetool.model.unmeasured_libraries import host_of
 
 H200 = load_gpu("h200-sxm")
 FILE = Path(__file__).resolve().parents[2] / "tracetool" / "families" / "moe" / "tuned.toml"
@@ -62,3 +73,47 @@ def test_sizes_are_told_once_each() -> None:
             assert load_gpu(gpu).name == gpu
             assert len(set(sizes)) == len(sizes)
             assert all(all(int(part) > 0 for part in size.split("x")) for size in sizes)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tokens", "first", "middle"),
+    [
+        ("bf16", 64.0, 8.0, 8.0),  # 4 pairs of an expert
+        ("bf16", 272.0, 16.0, 32.0),  # 17 of them: the next power of two, or the one before
+        ("fp8_block", 16384.0, 64.0, 128.0),  # 1024 of them: the longest ladder ends at 128
+        ("nvfp4", 16384.0, 128.0, 256.0),
+        ("w4a16_mxfp4", 16384.0, 32.0, 64.0),  # beside activations of 16 bits it ends at 64
+    ],
+)
+def test_generated_kernels_go_by_the_pairs_of_an_expert(
+    dtype: str, tokens: float, first: float, middle: float
+) -> None:
+    layers = expert_layers(_layers(dtype, tokens), load_gpu("b200-sxm"))
+    for way, expected in ((FIRST_MADE, first), (MIDDLE_MADE, middle)):
+        [one] = offered(way, layers, load_gpu("b200-sxm"))
+        assert (one.tile.tokens, one.tile.columns, one.timed) == (expected, 128.0, False)
+        assert one.rows is not None and one.rows.all()
+
+
+@pytest.mark.parametrize(
+    ("law", "library", "name", "table"),
+    [
+        ("moe_fp4", "vllm", "vllm_mxfp4moe_flashinfer_trtllm", MIDDLE_MADE),
+        ("moe_fp4", "trtllm", "moe_torch_flow", MIDDLE_MADE),
+        ("moe_fp8_block", "sglang", "sglang_flashinfer_trtllm_moe", FIRST_MADE),
+        ("moe_weight_only", "vllm", "vllm_flashinfer_trtllm", FIRST_MADE),
+        ("moe_fp8", "trtllm", "moe_torch_flow", FASTEST),
+    ],
+)
+def test_source_tells_which_libraries_time_generated_kernels(
+    law: str, library: str, name: str, table: int
+) -> None:
+    assert host_of(laws()[law], library, name, "blackwell")["tile_table"] == (0.0, table)
+
+
+def test_no_fit_tries_what_source_alone_tells() -> None:
+    for name in ("moe_fp4", "moe_fp8", "moe_fp8_block", "moe_weight_only"):
+        law = laws()[name]
+        told = law.priors["tile_table"].told
+        assert told and not {habit.get("tile_table") for habit in law.habits} & {*told}
+        assert law.project_habits["generated-experts"]["tile_table"] in told

@@ -22,6 +22,8 @@ from tracetool.families.moe.tiles import (
     BY_TOKENS,
     EXPERTS_BEFORE,
     FASTEST,
+    FIRST_MADE,
+    MIDDLE_MADE,
     UNTIMED,
     Tile,
     offered,
@@ -193,18 +195,41 @@ _HOSTS = {
     "moe_fp8_block": _BLOCK_HOST,
     "moe_weight_only": _WEIGHT_HOST,
 }
+#: Tiles of these: SGLang's server and TensorRT-LLM's loop time those of 4 bits, of which the middle is taken
+#: to be the fastest; nobody times the others (sglang/srt/model_executor/model_runner.py,
+#: ``_should_run_flashinfer_autotune``; ai-dynamo/aiconfigurator, collector). [units of law.toml] By
+#: definition of these; that vLLM's of 4 bits take the middle, too, is told by its table.
+_MADE: dict[str, dict[str, float]] = {
+    "moe_fp8": {"tile_table": FIRST_MADE},
+    "moe_fp8_block": {"tile_table": FIRST_MADE},
+    "moe_weight_only": {"tile_table": FIRST_MADE},
+    "moe_fp4": {"tile_table": MIDDLE_MADE},
+}
 _SECTIONS = read_coefficients(__package__)
+
+
+def _made_host(name: str) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return which libraries run a format's experts by kernels made for tensor memory, with their tiles."""
+    told = {key: (0.0, value) for key, value in _MADE.get(name, {}).items()}
+    hosts = {f"{library}/flashinfer_trtllm": told for library in ("vllm", "sglang") if told}
+    if name == "moe_fp4":
+        hosts |= {"trtllm/blackwell": told}
+    return hosts
 
 
 def _law(name: str) -> Law:
     """Return the law of some formats: tiles to choose from differ, whatever else is alike."""
     priors = {**_SECTIONS["moe"], **_SECTIONS.get(name, {})}
-    tables = [{"tile_table": way} for way in priors["tile_table"].choices if way not in {FASTEST, UNTIMED}]
+    table, generated = priors["tile_table"], _BY_FORMAT.get(name, _GENERATED)
+    tables = [{"tile_table": way} for way in table.choices if way not in {FASTEST, UNTIMED, *table.told}]
     return Law(
         name, _parts, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
         habits=(_FEW_BYTES, *tables), by_row=True, by_version=_SINCE.get(name, {}),
-        project_habits={"generated-experts": _BY_FORMAT.get(name, _GENERATED)},
-        library_host={"vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {})},
+        project_habits={"generated-experts": {**generated, **_MADE.get(name, {})}},
+        library_host={
+            "vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {}),
+            **_made_host(name),
+        },
     )  # fmt: skip
 
 

@@ -38,6 +38,9 @@ OTHER_REGISTERS = 64.0
 STAGES = 3.0
 #: Ways to choose a tile. [1] By definition: their numbers in ``tile_table``.
 FASTEST, BY_EXPERTS, UNTIMED, BY_TOKENS, BLOCK, BLOCK_BY_TOKENS, BY_PAIRS, EXPERTS_BEFORE = range(8)
+#: The same of kernels made for tensor memory: the first, or the middle, of the tiles about the pairs of an
+#: expert. [1] By definition, as above.
+FIRST_MADE, MIDDLE_MADE = 8, 9
 #: Tiles of which the library picks the fastest. [elements] A prior.
 TILES = (
     Tile(16.0, 64.0),
@@ -76,6 +79,14 @@ PAIRS_TABLE = (
     (0.9 * 48.0, Tile(48.0, 256.0, 64.0, alone=True)),
     (np.inf, Tile(64.0, 256.0, 64.0, alone=True)),
 )
+#: Tokens of a tile of FlashInfer's generated kernels at least and at most; at most with weights of 4 bits
+#: beside activations of fewer than 16, and beside those of 16. [tokens] By flashinfer-ai/flashinfer,
+#: ``csrc/trtllm_fused_moe_kernel_launcher.cu`` (``getSupportedTileNums``), by definition of it.
+LEAST_MADE, MOST_MADE, MOST_MADE_4, MOST_MADE_16 = 8.0, 128.0, 256.0, 64.0
+#: Their columns, and depth of a step. [elements] A prior.
+MADE_COLUMNS, MADE_DEPTH = 128.0, 128.0
+#: Bytes of a weight up to which it counts as one of 4 bits. [B] By definition of 4 bits with their scales.
+BYTES_OF_4_BITS = 0.6
 #: Tiles of Triton's kernels that tuning files choose among. [elements] A prior.
 TUNED = (
     Tile(16.0, 64.0, 128.0, 4.0),
@@ -129,6 +140,8 @@ def offered(way: float, e: Experts, gpu: Gpu) -> list[Offer]:
         return [Offer(tile) for tile in TILES]
     if way == UNTIMED:
         return [Offer(FIRST)]
+    if way in {FIRST_MADE, MIDDLE_MADE}:
+        return _made(way, e)
     rows_of, timed = _count(way, e), _tuned(way, e, gpu)
     found = [Offer(tile, timed) for tile in TUNED] if timed.any() else []
     below = np.full(len(e.tokens), -np.inf)
@@ -138,6 +151,23 @@ def offered(way: float, e: Experts, gpu: Gpu) -> list[Offer]:
             found.append(Offer(tile, chosen, timed=False))
         below = np.full(len(e.tokens), most)
     return found
+
+
+def _made(way: float, e: Experts) -> list[Offer]:
+    """Return the tiles of generated kernels: the pairs of an expert, to a power of two, or half as many.
+
+    Candidates are the one before to two after; a library that times none takes the first
+    (``selectDefaultTileN``), one that does is taken to use the middle.
+    """
+    few = e.size <= BYTES_OF_4_BITS
+    most = np.where(few, np.where(e.passing_size < BYTES_OF_16_BITS, MOST_MADE_4, MOST_MADE_16), MOST_MADE)
+    middle = np.exp2(np.ceil(np.log2(np.maximum(_count(BY_PAIRS, e), 1.0))))
+    tokens = np.clip(middle, LEAST_MADE, most)
+    tokens = np.maximum(tokens / 2.0, LEAST_MADE) if way == FIRST_MADE else tokens
+    return [
+        Offer(Tile(float(size), MADE_COLUMNS, MADE_DEPTH), tokens == size, timed=False)
+        for size in np.unique(tokens)
+    ]
 
 
 def _tuned(way: float, e: Experts, gpu: Gpu) -> Bools:
