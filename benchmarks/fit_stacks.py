@@ -134,11 +134,15 @@ def as_told(law: Law, told: Mapping[str, Mapping[str, float]]) -> Law:
     def parts(rows: OperatorColumns, gpu: Gpu, values: Coefficients) -> Pieces:
         return law.parts(rows, gpu, {**values, **told.get(gpu.architecture, {})})
 
+    def pin(rows: OperatorColumns, gpu: Gpu, values: Coefficients) -> OperatorColumns:
+        assert law.pin is not None
+        return law.pin(rows, gpu, {**values, **told.get(gpu.architecture, {})})
+
     fixed = {name: replace(law.priors[name], choices=()) for name in names}
     # what a habit says beside them still makes sense together
     rest = ({k: v for k, v in habit.items() if k not in names} for habit in law.habits)
     habits = tuple(habit for habit in rest if any(law.priors[k].choices for k in habit))
-    return replace(law, parts=parts, priors={**law.priors, **fixed}, habits=habits)
+    return replace(law, parts=parts, pin=law.pin and pin, priors={**law.priors, **fixed}, habits=habits)
 
 
 def with_told(fit: JointFit, told: Mapping[str, Mapping[str, float]]) -> JointFit:

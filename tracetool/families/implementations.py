@@ -51,8 +51,7 @@ def apart(one: str, other: str) -> tuple[bool, float]:
 @cache
 def has_warpgroups(name: str) -> bool:
     """Return whether an architecture multiplies by more than a warp: from Hopper on, in data centers."""
-    architecture = load_architecture(name)
-    return architecture.other_kernels is not None or architecture.has_tensor_memory
+    return load_architecture(name).has_warpgroups
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,11 @@ class Architecture:
         """Whether SMs accumulate products in a memory of their own, which lets two multiply one tile."""
         return "tensor_memory_bytes_per_sm" in self.shared.get("onchip", {})
 
+    @property
+    def has_warpgroups(self) -> bool:
+        """Whether more than a warp multiplies a tile: from Hopper on, in data centers."""
+        return self.other_kernels is not None or self.has_tensor_memory
+
     def numbers(self) -> tuple[Number, ...]:
         """Return every number of the file, for those who check units and sources."""
         more = (self.other_kernels.rate_share,) if self.other_kernels else ()

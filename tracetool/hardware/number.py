@@ -14,7 +14,7 @@ KINDS = ("measured", "datasheet", "fitted", "derived", "prior")
 #: Units a hardware or calibration file may use.
 UNITS = frozenset({
     "1", "C", "K", "MHz", "clk", "nm", "s", "ms", "us", "ns", "V", "V/GHz", "V/GHz^2",
-    "1/V", "1/W", "1/K", "1/clk", "W/K", "B", "B/s", "B/clk", "B/clk/SM", "FLOP/clk/SM", "op/clk/SM",
+    "1/V", "1/W", "1/K", "1/clk", "W/K", "B", "B/s", "B/clk", "B/clk/SM", "FLOP/clk/SM", "op/clk/SM", "op",
     "W", "W/V", "W/(V^2 GHz)", "W/(GB/s)", "pJ", "pJ/FLOP", "pJ/op", "pJ/B", "pJ/clk/SM",
     "nJ/block", "uJ/launch", "us/launch",
 })  # fmt: skip

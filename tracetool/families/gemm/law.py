@@ -9,14 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetool.core.arrays import Ints
+from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.formats import dequantized, on_tensor
+from tracetool.families.gemm.dispatch import BY_TIME, SGLANG, VLLM, dispatched
 from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
-from tracetool.families.gemm.tiling import Products, TileRates
+from tracetool.families.gemm.tiling import Products, TileRates, in_l2
 from tracetool.families.instructions import older_kernels, rate_share
-from tracetool.families.law import KERNEL_US, Coefficients, Law
+from tracetool.families.law import KERNEL_US, TENSOR_MEMORY, Coefficients, Law
+from tracetool.families.loops import NEXT_US
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -52,16 +54,15 @@ def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
         core = combined(core, converted / (gpu.rate("int") * gpu.sm_count), CONVERT_NORM)
     rows_of_a = p.batch * p.m * p.k
     odd = (p.m % 4 != 0) & (p.m > 1)
-    passing = (
-        c.get("pass_factor", 0.0) * 3.0 * rows_of_a + np.where(odd, c.get("odd_factor", 0.0), 0.0) * rows_of_a
-    )
+    quantizing, passed = _quantizing(p, gpu, c)
+    passed = passed + np.where(odd, c.get("odd_factor", 0.0), 0.0) * rows_of_a
     usual = c.get("floor_us", 0.0)
     floor = np.where(odd, c.get("floor_odd_us", usual), usual)
     floor = np.where(p.m < FEW_ROWS, c.get("floor_few_us", usual), floor)
     return Pieces(
         fixed_s=(c["launch_us"] + np.where(odd, c.get("odd_us", 0.0), 0.0)) * 1e-6,
-        serial_cycles=plan.serial_cycles,
-        stream_s=passing / gpu.dram_bytes_per_s,
+        serial_cycles=plan.serial_cycles + quantizing,
+        stream_s=passed / gpu.dram_bytes_per_s,
         core_cycles=core,
         memory_s=plan.memory_s,
         norm=np.full(n, c["overlap_norm"]),
@@ -71,8 +72,25 @@ def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
+def _quantizing(p: Products, gpu: Gpu, c: Coefficients) -> tuple[Floats | float, Floats | float]:
+    """Return the cycles of the kernel that quantizes A, and the bytes it moves where they overflow L2.
+
+    Its threads wait for their row's greatest element and for each other more than for memory.
+    """
+    if "quantize_ops" not in c:
+        return 0.0, 0.0
+    elements = p.batch * p.m * p.k
+    moved = c["quantize_bytes"] * elements
+    return elements * c["quantize_ops"] / (gpu.rate("fp32") * gpu.sm_count), moved * (1.0 - in_l2(moved, gpu))
+
+
 def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    return product_pieces(gemm_products(rows, gpu), gpu, c)
+    return product_pieces(_in_tiles(rows, gpu, c), gpu, c)
+
+
+def _in_tiles(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Products:
+    """Return products with the tiles a library's own table takes, where it has one."""
+    return dispatched(gemm_products(rows, gpu), gpu, c.get("tile_table", BY_TIME))
 
 
 def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -82,7 +100,7 @@ def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 def _pinned(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> OperatorColumns:
     """Return rows that state the tile and split of K chosen with these coefficients."""
-    plan = plan_of(gemm_products(rows, gpu), gpu, TileRates.of(c))
+    plan = plan_of(_in_tiles(rows, gpu, c), gpu, TileRates.of(c))
     stated = {"tile_m": plan.tile_m, "tile_n": plan.tile_n, "split_k": plan.split}
     return OperatorColumns(rows.family, {**rows.columns, **stated})
 
@@ -108,13 +126,30 @@ def _issued(kernels: float) -> dict[str, tuple[float, float]]:
 
 
 _BLOCK_HOST = {"vllm": _issued(VLLM_KERNELS), "vllm/flashinfer": _issued(FLASHINFER_KERNELS)}
+#: DeepGEMM where it multiplies in tensor memory takes scales packed four to a word: the host packs A's, and
+#: spreads (three kernels) and packs B's, in each call. [1] By definition of deepseek-ai/DeepGEMM,
+#: ``csrc/utils/layout.hpp`` and ``csrc/apis/layout.hpp``.
+_PACKING_KERNELS = 4.0
+_PACKED = {
+    f"vllm/deepgemm/{TENSOR_MEMORY}": _issued(VLLM_KERNELS + _PACKING_KERNELS),
+    f"sglang/deepgemm/{TENSOR_MEMORY}": {"launch_us": (1.0, _PACKING_KERNELS * NEXT_US)},
+}
 GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON, pin=_pinned)
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
-GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
+GEMM_FP8 = Law(
+    "gemm_fp8", _gemm, {**_QUANTIZED, **_DATA["dispatched"]}, by_vendor=_ON, pin=_pinned,
+    library_host={"vllm": {"tile_table": (0.0, VLLM)}, "sglang": {"tile_table": (0.0, SGLANG)}},
+)  # fmt: skip
 GEMM_FP8_BLOCK = Law(
-    "gemm_fp8_block", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned, library_host=_BLOCK_HOST
+    "gemm_fp8_block",
+    _gemm,
+    _QUANTIZED,
+    by_vendor=_ON,
+    pin=_pinned,
+    library_host=_BLOCK_HOST,
+    elsewhere=_PACKED,
 )
-GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
+GEMM_FP4 = Law("gemm_fp4", _gemm, {**_QUANTIZED, **_DATA["fp4"]}, by_vendor=_ON, pin=_pinned)
 GEMM_WEIGHT_ONLY = Law(
     "gemm_weight_only", _gemm, _WEIGHT_ONLY, parent="gemm", spread=(-0.7, 0.7), pin=_pinned
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.families.gemm.layout import Products, TileRates
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
 
 #: Registers an accumulator takes for each of its own: operands and addresses stand beside it [1], a prior;
@@ -65,6 +68,9 @@ def cost(
     products = meet(computing, slabs) if p.tensor.all() else computing + slabs
     if p.tensor.any() and not p.tensor.all():
         products = np.where(p.tensor, meet(computing, slabs), products)
+    hidden = stores_hidden(gpu.architecture)
+    if hidden:
+        products = meet(products, (busiest - 1.0) * store)
     filling = fill / _fill_rate(gpu, rates)
     entering = busiest * depth * width / _port_rate(gpu, rates)
     if p.loads is not None:
@@ -74,7 +80,7 @@ def cost(
     split = parts > 1.0
     partial = np.where(split, _partial(p, parts), 0.0)
     growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
-    later, serial = _starts(rates, waves, busiest, store)
+    later, serial = _starts(rates, waves, np.ones_like(busiest) if hidden else busiest, store)
     serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
     serial = serial + partial / _reduce_rate(gpu, rates)
     core = np.maximum(_sharp(products, filling, entering, rates.fill_norm), drawn) + later
@@ -149,7 +155,8 @@ def least_split_s(
     core = np.maximum(core, depth * width * _entering(p, gpu, rates))
     core = np.maximum(core, dram / (np.minimum(tiles * most, sms) * rates.sm_bytes_clk))
     busiest, waves = np.maximum(share, 1.0), np.maximum(share / resident(m, n, gpu), 1.0)
-    later, serial = _starts(rates, waves, busiest, _store(p, gpu, rates, m, n))
+    stored = 1.0 if stores_hidden(gpu.architecture) else busiest
+    later, serial = _starts(rates, waves, stored, _store(p, gpu, rates, m, n))
     adding = rates.split_clk * 2.0**rates.split_power + _partial(p, 2.0) / _reduce_rate(gpu, rates)
     return np.asarray((serial + adding) / hertz + meet((core + later) / hertz, memory_s))
 
@@ -180,7 +187,13 @@ def _partial(p: Products, parts: Floats | float) -> Floats:
     return np.asarray(8.0 * p.batch * p.m * p.n * parts)
 
 
-def _starts(rates: TileRates, waves: Floats, busiest: Floats, store: Floats) -> tuple[Floats, Floats]:
+@cache
+def stores_hidden(architecture: str) -> bool:
+    """Return whether a tile is stored while the next is multiplied: where tensor memory holds two of them."""
+    return load_architecture(architecture).has_tensor_memory
+
+
+def _starts(rates: TileRates, waves: Floats, busiest: Floats | float, store: Floats) -> tuple[Floats, Floats]:
     """Return the time of starts and stores that overlaps memory, and of those that do not. [clk]"""
     later = rates.drained * ((waves - 1.0) * rates.block_clk + (busiest - 1.0) * store)
     return later, rates.latency_clk + waves * rates.block_clk + busiest * store - later

@@ -102,11 +102,15 @@ def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) 
     return TilePlan(**columns)
 
 
+def in_l2(held_bytes: Floats, gpu: Gpu) -> Floats:
+    """Return the share of what a kernel holds that stays in L2: little once it overflows. Shape (n,)."""
+    return np.asarray(1.0 / (1.0 + (held_bytes / (0.8 * gpu.l2_bytes)) ** 4))
+
+
 def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Floats]:
     count = len(p.m)
     resident = p.input_bytes + p.batch * p.m * p.n * p.out_bytes
-    fits = 1.0 / (1.0 + (resident / (0.8 * gpu.l2_bytes)) ** 4)
-    held = np.maximum(rates.l2_hit * fits, rates.weights_hit * _again(p, gpu, rates))
+    held = np.maximum(rates.l2_hit * in_l2(resident, gpu), rates.weights_hit * _again(p, gpu, rates))
     read = p.input_bytes * (1.0 - held)
     dram = read + p.batch * p.m * p.n * p.out_bytes
     memory_s = dram / (gpu.dram_bytes_per_s * rates.dram_efficiency)
