@@ -11,6 +11,7 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.gemm.law import GEMM
+from tracetool.families.instructions import rate_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.loops import NEXT_US
 from tracetool.families.moe.problem import Experts, expert_layers, layers_work, stored_formats
@@ -101,6 +102,8 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     # kernels of FP8 reach another share of their peak, and no more than all of it
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
     rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
+    if c["tile_table"] == BY_PAIRS:  # Marlin's are instructions of warps
+        rate = rate * rate_share(gpu)
     best = np.full(n, np.inf)
     serial, core, chosen = (np.zeros(n) for _ in range(3))
     moved, ways = _moved(e, gpu, c), offered(c["tile_table"], e, gpu)
