@@ -13,6 +13,7 @@ from tracetool.families.moe.law import MOE
 from tracetool.families.moe.problem import expert_layers
 from tracetool.families.moe.tiles import (
     BY_EXPERTS,
+    BY_PAIRS,
     BY_TOKENS,
     EXPERTS_BEFORE,
     FASTEST,
@@ -65,6 +66,19 @@ def test_a_measured_tile_is_quicker_than_a_poor_default() -> None:
     pieces = MOE.pieces(_layers(), H200, {"tile_table": float(BY_EXPERTS), "k_step_cycles": 600.0})
     tuned, default = duration_s(pieces, np.full((2, 1), 1.9e9))[:, 0]
     assert tuned < 0.9 * default
+
+
+def test_tiles_by_pairs_are_multiplied_by_the_instructions_of_warps() -> None:
+    """They reach a share of the rate that data-center GPUs since Hopper state, and all of it elsewhere."""
+    law, row = laws()["moe_weight_only"], _layers("int4_wo", 65536.0)
+    given = {"tile_table": float(BY_PAIRS), "k_step_cycles": 1.0, "fill_norm": 8.0, "tensor_efficiency": 0.5}
+    cores = {}
+    for name in ("h200-sxm", "b200-sxm", "l40s"):
+        gpu = load_gpu(name)
+        core = law.pieces(row, gpu, given).core_cycles[0]
+        cores[name] = core * gpu.sm_count * expert_layers(row, gpu).rate[0]
+    assert cores["h200-sxm"] == pytest.approx(cores["l40s"] / 0.62, rel=0.05)
+    assert cores["b200-sxm"] == pytest.approx(cores["l40s"] / 0.25, rel=0.05)
 
 
 def test_sizes_are_told_once_each() -> None:

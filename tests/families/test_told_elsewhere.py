@@ -139,6 +139,19 @@ def test_what_differs_between_two_architectures_is_told_and_no_more() -> None:
     assert (told["launch_us"], told["combine_clk"], told["pass_factor"]) == (20.0, 100.0, 1.0)
 
 
+def test_latents_of_8_bits_are_told_to_be_multiplied_as_they_lie_in_tensor_memory() -> None:
+    law = laws()["mla_decode"]
+    for library in ("sglang", "trtllm"):
+        there, here = (
+            host_of(law, library, "trtllm_x", place, elsewhere=True) for place in ("blackwell", "hopper")
+        )
+        assert (there["kv8_launch_us"], there["dram_efficiency"]) == ((0.0, 0.0), (0.0, 0.85))
+        assert there["kv8_convert_ops"][1] < 0.1
+        assert "dram_efficiency" not in here
+    # a fit to rows of that architecture is free of it
+    assert "dram_efficiency" not in host_of(law, "trtllm", "default", "blackwell")
+
+
 def test_another_format_s_kernels_keep_step_with_the_chip_as_well() -> None:
     """The L40S's one L2 holds all that fits, for both halves of what an encoder is lent there."""
     law = laws()["encoder"]
@@ -150,13 +163,13 @@ def test_another_format_s_kernels_keep_step_with_the_chip_as_well() -> None:
     assert _on(law, "l40s", (one,), "x", "x")["l2_hit"] == pytest.approx(0.95)
 
 
-def test_a_block_that_takes_tile_after_tile_waits_once_for_its_keys() -> None:
+def test_a_block_that_takes_tile_after_tile_begins_once() -> None:
     row = _rows(batch=2048, kv_len=2)
     given = {"block_clk": 4000.0, "latency_clk": 2300.0, "block_overlap": 1.0, "block_serial": 1.0}
     one, many = (DECODE.pieces(row, B200, {**given, "persistent": way}) for way in (0.0, 1.0))
     waves = 4096.0 / B200.sm_count
     saved = float(one.serial_cycles[0] - many.serial_cycles[0])
-    assert saved == pytest.approx((waves - 1.0) * 2300.0)
+    assert saved == pytest.approx((waves - 1.0) * 4000.0)
     few = _rows(batch=2, kv_len=2)
     alone = [
         float(DECODE.pieces(few, B200, {**given, "persistent": way}).serial_cycles[0]) for way in (0.0, 1.0)

@@ -150,10 +150,11 @@ def _split(
 def _starts(waves: Floats, filled: Floats, block: Floats, vector: Bools, c: Coefficients) -> Floats:
     """Return the starts and ends of the blocks of all waves, of which ``filled`` are full. Shape (n,). [clk]
 
-    A block that takes tile after tile loads the next beside: those but the first wait for no memory.
+    A block that takes tile after tile begins once: for those after the first it loads queries and stores
+    results, beside the keys of the next.
     """
     begun = waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, filled)
-    hidden = np.where(vector, 0.0, c["persistent"]) * np.minimum(c["latency_clk"], block)
+    hidden = np.where(vector, 0.0, c["persistent"]) * np.minimum(c["block_clk"], block)
     return np.asarray(begun * block - np.maximum(begun - 1.0, 0.0) * hidden)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.latent import Latents, latent_work, latents, projections
-from tracetool.families.attention.latent_hosts import DECODE_HOST
+from tracetool.families.attention.latent_hosts import DECODE_ELSEWHERE, DECODE_HOST
 from tracetool.families.attention.problem import launch_pace
 from tracetool.families.attention.tiling import split_keys
 from tracetool.families.coefficients import read_coefficients
@@ -150,6 +150,7 @@ MLA_DECODE = Law(
         {"head_tile": 0.0, "most_parts": 1024.0},
     ),
     library_host=DECODE_HOST,
+    elsewhere=DECODE_ELSEWHERE,
     by_row=True,
 )
 LAWS = (MLA_DECODE,)

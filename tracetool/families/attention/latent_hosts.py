@@ -123,6 +123,17 @@ _BEFORE_HOPPER: Final[Host] = {
 #: definition of flashinfer-ai/flashinfer, include/flashinfer/trtllm/fmha/fmhaKernels.cuh.
 _GENERATED: Final[Host] = {"head_tile": (0.0, 0.0), "most_parts": (0.0, 1024.0)}
 
+#: The same where none was measured: 8 bits are multiplied as they lie, by queries that the kernel which
+#: rotates them quantizes, so that nothing of other kernels' conversion holds; keys and values come as those
+#: of other attention do. [units of latent.toml] By definition of that source; the share of memory is the
+#: prior of decode.toml.
+_GENERATED_ELSEWHERE: Final[Host] = {
+    "kv8_convert_ops": (0.0, 0.01), "kv8_launch_us": (0.0, 0.0), "dram_efficiency": (0.0, 0.85),
+}  # fmt: skip
+DECODE_ELSEWHERE: Final[dict[str, Host]] = {
+    f"sglang/trtllm/{TENSOR_MEMORY}": _GENERATED_ELSEWHERE, f"trtllm/{TENSOR_MEMORY}": _GENERATED_ELSEWHERE,
+}  # fmt: skip
+
 #: Of decode. TensorRT-LLM meets a cache of 8 bits as it lies.
 DECODE_HOST: Final[dict[str, Host]] = {
     "vllm": {"projected": (0.0, 1.0)},
