@@ -32,6 +32,7 @@ from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
+from tracetool.model.dispatched import dispatched, tells
 from tracetool.model.implementations import in_other_library, members
 from tracetool.model.mixtures import member_pieces
 from tracetool.model.unmeasured_libraries import told_by_source
@@ -53,22 +54,33 @@ def taken(part: GpuRows, most: int = ROWS) -> GpuRows:
 
 
 def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands: TransferBands) -> Scored:
-    """Predict a cell's rows with the implementations given, of a library left out as its tables name them."""
+    """Predict a cell's rows with the implementations given, of a library left out as its tables name them.
+
+    Rows that state their library alone take the kernels that its source tells.
+    """
     law, gpu, data = laws()[cell.law], cell.part.gpu, taken(cell.part).data
     of_law = tuple(one for one in registry if cell.law in one.laws)
-    every = members(law, gpu, cell.stack, cell.implementation, registry, bands)
     known = is_known(cell.law, cell.stack, of_law)
-    pieces, low, high = member_pieces(law, data.rows, gpu, every, one_ran=known)
-    error = np.log(data.measured_s / duration_s(pieces, data.hertz)[:, 0])
-    error = np.where(np.isfinite(error), error, 3.0)
-    needed = np.where(error > 0, error / np.maximum(high, 0.02), error / np.minimum(low, -0.02))
-    if not known and not told_by_source(every):
-        low, high = (in_other_library(side, bands.other_library) for side in (low, high))
+    n = len(data.measured_s)
+    error, needed, inside, alone = np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_), []
+    kernels = [(cell.implementation, np.arange(n))]
+    if not cell.implementation and tells(law):
+        kernels = dispatched(law, data.rows, gpu, cell.stack)
+    for name, places in kernels:
+        part = data.take(places)
+        every = members(law, gpu, cell.stack, name, registry, bands)
+        pieces, low, high = member_pieces(law, part.rows, gpu, every, one_ran=known)
+        off = np.log(part.measured_s / duration_s(pieces, part.hertz)[:, 0])
+        error[places] = off = np.where(np.isfinite(off), off, 3.0)
+        needed[places] = np.where(off > 0, off / np.maximum(high, 0.02), off / np.minimum(low, -0.02))
+        if not known and not told_by_source(every):
+            low, high = (in_other_library(side, bands.other_library) for side in (low, high))
+        inside[places] = (off >= low) & (off <= high)
+        alone.append(len(every) == 1)
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
         setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation,
-        gpu.architecture in fitted, len(every) == 1, error, (error >= low) & (error <= high),
-        needed,
+        gpu.architecture in fitted, all(alone), error, inside, needed,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tracetool.core.operators import OperatorColumns
@@ -11,6 +12,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.dispatched import dispatched
 from tracetool.model.implementations import priced
 from tracetool.model.time_files import time_calibration_of
+from tracetool.replay.operator_tables import read_table
 
 H100 = load_gpu("h100-sxm")
 TRITON, CUTLASS = "triton", "flashinfer_cutlass"
@@ -45,6 +47,27 @@ def test_weights_of_four_bits_are_marlins() -> None:
     [(kernel, places)] = dispatched(laws()["moe_weight_only"], rows, H100, "vllm 0.24.0")
     assert kernel == "marlin"
     assert places.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("stack", "gpu", "told"),
+    [
+        ("vllm 0.24.0", "h100-sxm", ["flashinfer", "flashinfer", "deepgemm", "cutlass", "cutlass"]),
+        ("vllm 0.22.0", "h200-sxm", ["flashinfer", "flashinfer", "deepgemm", "cutlass", "cutlass"]),
+        ("vllm 0.24.0", "b200-sxm", ["deepgemm", "deepgemm", "deepgemm", "cutlass", "cutlass"]),
+        ("vllm 0.24.0", "l40s", [""] * 5),
+        ("sglang 0.5.14", "h100-sxm", [""] * 5),
+    ],
+)
+def test_products_by_blocks_go_by_rows_and_whole_tiles(stack: str, gpu: str, told: list[str]) -> None:
+    sizes = [(16, 4096, 4096), (31, 4096, 7168), (32, 4096, 4096), (64, 4100, 4096), (8, 4096, 4160)]
+    frame = [{"op": "gemm", "dtype": "fp8_block", "m": m, "n": n, "k": k} for m, n, k in sizes]
+    found = [""] * 5
+    rows = read_table(pl.DataFrame(frame)).rows
+    for kernel, places in dispatched(laws()["gemm_fp8_block"], rows, load_gpu(gpu), stack):
+        for place in places:
+            found[place] = kernel.removesuffix("fp8blockscaledmmkernel")
+    assert found == told
 
 
 def test_dispatched_rows_take_one_kernel_and_named_rows_their_own() -> None:

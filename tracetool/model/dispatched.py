@@ -27,6 +27,7 @@ class Dispatch:
     column: str  # it is for rows whose number there, by default 1, lies within bounds, or whose text is one
     low: float = 1.0
     high: float = float("inf")
+    no_multiple: float = 0.0  # of those numbers the ones that are no multiple of it; 0: all
     text: str = ""
     architecture: str = ""  # "" where of any
     since: str = ""  # the first version; "" where any
@@ -80,4 +81,7 @@ def _rows_of(rule: Dispatch, rows: OperatorColumns) -> Bools:
     if rule.text:
         return np.asarray(rows.text(rule.column, "") == rule.text, dtype=np.bool_)
     numbers = rows.number(rule.column, 1.0)
-    return np.asarray((numbers >= rule.low) & (numbers <= rule.high), dtype=np.bool_)
+    chosen = (numbers >= rule.low) & (numbers <= rule.high)
+    if rule.no_multiple:
+        chosen &= numbers % rule.no_multiple > 0
+    return np.asarray(chosen, dtype=np.bool_)
