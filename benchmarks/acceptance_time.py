@@ -49,6 +49,10 @@ FEW_OPERATORS = ("gemm", "prefill", "decode")
 FEW_LEAST_ROWS = 400
 
 
+#: Operators whose kernels stand for an operator's where nobody measured its own: prefill's for encoders.
+LENT_BY = {"encoder": ("prefill",)}
+
+
 def operator_cells(root: Path, operator: str) -> list[Cell]:
     """Return the cells of an operator's tables."""
     return [c for c in cells((root / "stacks").glob(f"*_{operator}.parquet")) if c.operator == operator]
@@ -70,10 +74,11 @@ def judge(root: Path, folder: Path, operator: str, settings: Sequence[str]) -> d
     """Return what is told of an operator in some settings, by GPU where GPUs are left out."""
     every = operator_cells(root, operator)
     versions = [c for c in version_cells(root, {c.law for c in every}) if c.operator == operator]
+    every += [cell for other in LENT_BY.get(operator, ()) for cell in operator_cells(root, other)]
     scored, *_ = run(every, versions, settings, 1, delivered=True, unnamed=False, folder=folder / "fits")
     found: dict[str, Any] = {}
     for setting in settings:
-        some = [one for one in scored if one.setting == setting]
+        some = [one for one in scored if (one.setting, one.operator) == (setting, operator)]
         if some:
             found[setting] = told(some)
         if some and setting == "gpu":
