@@ -27,6 +27,7 @@ from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.time_files import merged
 
 FOLDS = 5
+LEFT_OUT = "library left out"
 #: Shares of rows below and above a 90 % interval.
 TAILS = (0.05, 0.95)
 #: Libraries whose own kernels can be left out, and how their names begin.
@@ -135,8 +136,11 @@ def _transferred(part: Rows, made: TimeCalibration) -> Bands:
     return {"": every} | {kind: made.spread.get(spread_key(name, kind), every) for kind in part.law.kinds}
 
 
-def library_left_out(parts: Sequence[Rows], whole: Fit) -> Iterator[tuple[Rows, Floats]]:
-    """Yield the rows of each library's own all-reduce, and their errors by the mean of the others."""
+def library_left_out(parts: Sequence[Rows], whole: Fit) -> Iterator[tuple[str, Rows, Floats, Floats]]:
+    """Yield each library's own all-reduces, and their errors by others' kernels: told by its source, and not.
+
+    Source tells the sizes from which a library runs what, and how often its ranks wait for one another.
+    """
     for library, start in LIBRARIES.items():
         mine = [part.frame["implementation"].str.starts_with(start).to_numpy() for part in parts]
         found = fit([part.take(~of) for part, of in zip(parts, mine, strict=True)], whole, nfev=12)
@@ -144,17 +148,62 @@ def library_left_out(parts: Sequence[Rows], whole: Fit) -> Iterator[tuple[Rows, 
             if not of.any():
                 continue
             left = part.take(of)
-            eager = left.frame["implementation"].str.ends_with("_eager").to_numpy()
-            logs = []
+            eager = launched(left)
+            told, untold = [], []
             for other, name in LIBRARIES.items():
                 if other == library or (other == "trtllm" and eager.any()):
                     continue
+                lent = as_of(library, other, {**priors_of(part), **found.of(part)})
+                told.append(np.log(left.predicted_us(lent)))
                 renamed = np.where(eager, f"{name}_eager", f"{name}_graph" if other != "trtllm" else name)
                 columns = {**left.columns.columns, "implementation": renamed.astype(object)}
                 columns.pop("stack")
                 as_other = replace(left, columns=OperatorColumns(left.columns.family, columns))
-                logs.append(np.log(as_other.predicted_us(found.of(part))))
-            yield left, np.mean(logs, axis=0) - np.log(left.measured_us)
+                untold.append(np.log(as_other.predicted_us(found.of(part))))
+            measured = np.log(left.measured_us)
+            yield library, left, np.mean(told, axis=0) - measured, np.mean(untold, axis=0) - measured
+
+
+def inside_of_others(
+    library: str, rows: Rows, errors: Floats, outside: Sequence[tuple[str, Rows, Floats, Floats]]
+) -> Floats:
+    """Return which errors are no larger than 90 % of other libraries' left out, from Python and not apart."""
+    held, eager = np.zeros(len(errors)), launched(rows)
+    for way in (True, False):
+        off = [
+            np.abs(found[launched(one) == way])
+            for other, one, found, _ in outside
+            if other != library and one.law.name == rows.law.name
+        ]
+        if len(every := np.concatenate(off)):
+            held[eager == way] = np.abs(errors[eager == way]) <= np.quantile(every, 0.9)
+    return held
+
+
+def launched(rows: Rows) -> Floats:
+    """Return which rows Python launches one by one. Shape (n,)."""
+    return rows.frame["implementation"].str.ends_with("_eager").to_numpy()
+
+
+def priors_of(part: Rows) -> dict[str, float]:
+    """Return the priors of some rows' law."""
+    return {key: one.value for key, one in part.law.priors.items()}
+
+
+def as_of(library: str, other: str, c: Mapping[str, float]) -> dict[str, float]:
+    """Return coefficients in which one library's kernels are another's.
+
+    Where only the library calls PyTorch's symmetric memory, its ranks wait for one another twice and read as
+    in two shots: of PyTorch's source, ``torch/csrc/distributed/c10d/symm_mem``.
+    """
+    start = f"{other}_"
+    lent = {key.removeprefix(start): value for key, value in c.items() if key.startswith(start)}
+    if "two_start" in lent:
+        lent = {
+            "symmetric_start": 2.0 * lent["two_start"],
+            "added_share": lent["two_share"], "symmetric_share": lent["two_share"], **lent,
+        }  # fmt: skip
+    return {**c, **{f"{library}_{key}": value for key, value in lent.items() if f"{library}_{key}" in c}}
 
 
 def not_stated(part: Rows, found: Fit) -> Floats:
@@ -199,20 +248,19 @@ def main() -> None:
         bands[part.gpu.name][part.law.name]["unstated"] = band(
             not_stated(part, whole), part.frame["implementation"].to_numpy()
         )
-    outside = [(rows, errors) for rows, errors in library_left_out(parts, whole)]
-    for law in {rows.law.name for rows, _ in outside}:
-        others = band(np.concatenate([errors for rows, errors in outside if rows.law.name == law]))
+    outside = list(library_left_out(parts, whole))
+    for law in {rows.law.name for _, rows, *_ in outside}:
+        others = band(np.concatenate([off for _, rows, _, off in outside if rows.law.name == law]))
         for by_law in bands.values():
             if law in by_law:
                 by_law[law]["other"] = others
     frames = [one.frame("sizes held out") for one in inside]
     frames += [one.frame("GPU left out") for one in gpu_left_out(parts, whole, bands)]
-    frames += [
-        Judged(rows, errors, _inside(errors, bands[rows.gpu.name][rows.law.name]["other"])).frame(
-            "library left out"
-        )
-        for rows, errors in outside
-    ]
+    for library, rows, told, untold in outside:
+        held = inside_of_others(library, rows, told, outside)
+        frames.append(Judged(rows, told, held).frame(LEFT_OUT))
+        held = _inside(untold, bands[rows.gpu.name][rows.law.name]["other"])
+        frames.append(Judged(rows, untold, held).frame("source not asked"))
     frames += [
         Judged(part, errors, _inside(errors, bands[part.gpu.name][part.law.name]["unstated"])).frame(
             "none stated"

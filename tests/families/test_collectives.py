@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.pricing import split_by_law
+from tracetool.families.pricing import laws, split_by_law
+from tracetool.families.transfers.custom import limits_of, shots
 from tracetool.families.transfers.fabric import peer_links
 from tracetool.families.transfers.implementation import LIBRARIES, NCCL, OTHER, SGLANG, implementations_of
 from tracetool.families.transfers.nccl import LL, NVLS, SENDS, SENDS_LL, SIMPLE, protocols
@@ -102,6 +103,34 @@ def test_nccl_leaves_the_low_latency_protocol_where_its_tuning_model_does() -> N
     assert protocols(message, peer_links(message.ranks, load_gpu("h100-sxm"))).tolist() == [SENDS_LL, SENDS]
     message = message_of(collectives(64.0 * MB, [2, 8]))
     assert protocols(message, peer_links(message.ranks, load_gpu("h100-sxm"))).tolist() == [SIMPLE, NVLS]
+
+
+@pytest.mark.parametrize(
+    ("stack", "one", "two"),
+    [("vllm 0.24.0", 2, 3), ("sglang 0.5.14", 1, 2), ("sglang 0.5.10", 2, 3), ("trtllm 1.3.0", 1, 2)],
+)
+def test_ranks_wait_for_one_another_as_often_as_the_source_says(stack: str, one: int, two: int) -> None:
+    library, version = stack.split(" ")
+    early = version == "0.5.10"
+    limits = limits_of(library, "hopper", early=early)
+    assert (limits["exchanges"], limits["two_exchanges"]) == (one, two)
+    kernels, gpu = "vllm" if early else library, load_gpu("h100-sxm")
+    message, law = message_of(collectives([8.0 * KB, 1.0 * MB], 8)), laws()["collective"]
+    start = f"{kernels}_"
+    given = {k.removeprefix(start): c.value for k, c in law.priors.items() if k.startswith(start)}
+    links = peer_links(message.ranks, gpu)
+    limits = {**limits, "own_8": 1e9, "two_shots_8": 100.0 * KB}
+    base, more = (
+        shots(
+            message,
+            links,
+            limits,
+            {**given, "start": given["start"] + d, "two_start": given["two_start"] + d},
+        )
+        for d in (0.0, 1.0)
+    )
+    waits = (more.seconds - base.seconds) / (links.wait_s * given["factor"])
+    assert waits == pytest.approx([one, two])
 
 
 def test_a_row_states_its_library() -> None:

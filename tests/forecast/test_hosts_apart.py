@@ -79,6 +79,6 @@ def test_rows_of_a_table_in_one_graph_wait_for_no_host() -> None:
     row = {"op": "gemm", "dtype": "fp8_block", "m": 8, "n": 1280, "k": 4096, "stack": "vllm"}
     table = pl.DataFrame([row])
     eager, graph = (tt.predict(table, gpu="h200-sxm", launch=launch) for launch in ("eager", "graph"))
-    assert eager.frame["duration_us"][0] > 100.0  # as it was measured, call by call
+    assert eager.frame["duration_us"][0] > 50.0  # as FlashInfer's was measured, call by call
     assert graph.frame["duration_us"][0] < 30.0
     assert graph.totals["kernel_time_ms"][0] < 0.03

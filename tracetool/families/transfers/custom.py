@@ -58,8 +58,10 @@ def shots(message: Message, links: PeerLinks, limits: Mapping[str, float], c: Ma
     wait_s, rate = links.wait_s * c["factor"], links.bytes_per_s
     peers = message.ranks - 1.0
     read = peers * message.bytes
-    seconds = links.launch_s + wait_s * (c["start"] + c["peer"] * peers) + read / (c["one_share"] * rate)
-    in_two = links.launch_s + wait_s * c["two_start"] + message.ring_bytes / (c["two_share"] * rate)
+    one_wait_s = wait_s * (limits["exchanges"] * c["start"] + c["peer"] * peers)
+    two_wait_s = wait_s * limits["two_exchanges"] * c["two_start"]
+    seconds = links.launch_s + one_wait_s + read / (c["one_share"] * rate)
+    in_two = links.launch_s + two_wait_s + message.ring_bytes / (c["two_share"] * rate)
     seconds, read = np.where(two, in_two, seconds), np.where(two, message.ring_bytes, read)
     copied = np.zeros(len(read))
     if symmetric.any():
