@@ -17,9 +17,9 @@ from fit_stacks import sets_of
 from kept_fits import fitted_set
 from stack_tables import Cell, cells
 
-from tracetool.calibrate.few import fit_few
+from tracetool.calibrate.few import fit_few, fit_from_known
 from tracetool.calibrate.joint import GpuRows, errors
-from tracetool.calibrate.time import LEAST_ROWS, fit_law
+from tracetool.calibrate.time import LEAST_ROWS
 from tracetool.families.implementations import Implementation
 from tracetool.families.pricing import laws
 
@@ -36,7 +36,7 @@ def error_after(cell: Cell, count: int, every: list[Implementation]) -> tuple[fl
     if count < LEAST_ROWS:
         fit = fit_few(law, mine, gpu, {}, law.spread, of_law)
     else:
-        fit = fit_law(law, mine, gpu, {})
+        fit = fit_from_known(law, mine, gpu, {}, of_law)
     off = -errors(law, GpuRows(gpu, rest), fit.values)
     low, high = fit.spread[""]
     return float(np.median(np.abs(np.expm1(-off)))) * 100.0, float(

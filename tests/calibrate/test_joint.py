@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tracetool.calibrate import few
 from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, posterior
-from tracetool.calibrate.time import LawRows, best_choices
+from tracetool.calibrate.time import LawFit, LawRows, best_choices
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import implementations
@@ -147,6 +148,31 @@ def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) ->
     assert {k for k in free if told[k] < 0.15} == fit.from_prior & set(free)
     assert "launch_us" not in fit.from_prior
     assert 0 < len(fit.from_prior) < len(fit.low)
+
+
+def test_a_hundred_rows_begin_where_they_are_told_best(
+    gpus: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From what is in force or a known implementation, whichever errs less on shapes held back."""
+    known = implementations("decode")
+    begun: list[Mapping[str, float]] = []
+
+    def fit_law(law: object, data: LawRows, gpu: Gpu, start: Mapping[str, float]) -> LawFit:
+        begun.append(start)
+        fit = few.fit_few(LAW, data.take(np.arange(10)), gpu, {}, (-0.5, 0.5), every=())
+        return replace(fit, mdape_percent=9.0 - len(begun), rows=len(begun))
+
+    monkeypatch.setattr(few, "fit_law", fit_law)
+    truth = {**known[2].laws["decode"].on(gpus[0].architecture)}
+    data = measured(gpus[0], 120, 6, {**{k: c.value for k, c in LAW.priors.items()}, **truth}).data
+    assert few.fit_from_known(LAW, data, gpus[0], {"launch_us": 3.0}).rows == 2
+    assert begun[0] == {"launch_us": 3.0}
+    assert {k: begun[1][k] for k in truth} == truth
+    monkeypatch.setattr(few, "ROWS", 119)  # more rows than a fit looks at tell all there is
+    begun.clear()
+    assert few.fit_from_known(LAW, data, gpus[0], {}).rows == len(begun) == 1
+    begun.clear()
+    assert few.fit_from_known(LAW, data, gpus[0], {}, every=()).rows == len(begun) == 1
 
 
 def test_a_row_is_judged_by_the_others_errors(gpus: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.calibrate.conformal import percent
 from tracetool.calibrate.joint import ARCHITECTURE_SD, GpuRows, errors, fit_near, posterior
-from tracetool.calibrate.time import CLAIMED, LawFit, LawRows
+from tracetool.calibrate.time import CLAIMED, ROWS, LawFit, LawRows, fit_law
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90, Band
 from tracetool.families.implementations import Implementation, implementations
@@ -80,6 +80,29 @@ def fit_few(
         of_kind={},
         from_prior=frozenset(k for k, sd in deviation.items() if 1.0 - (sd / _SD) ** 2 < CLAIMED),
     )
+
+
+def fit_from_known(
+    law: Law,
+    data: LawRows,
+    gpu: Gpu,
+    start: Mapping[str, float],
+    every: Sequence[Implementation] | None = None,
+) -> LawFit:
+    """Return a fit begun from the coefficients in force, or from those of a known implementation.
+
+    Of rows few enough that a fit looks at all, the implementation that suits them best is tried beside; of
+    both fits the one is kept that errs less on groups of shapes held back. Parameters are those of
+    :func:`fit_few`.
+    """
+    fits = [fit_law(law, data, gpu, start)]
+    every = implementations(law.name) if every is None else every
+    if every and len(data.measured_s) <= ROWS:
+        priors, part = {name: one.value for name, one in law.priors.items()}, GpuRows(gpu, data)
+        known = [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in every]
+        nearest = min(known, key=lambda values: float(np.abs(errors(law, part, values)).mean()))
+        fits.append(fit_law(law, data, gpu, nearest))
+    return min(fits, key=lambda fit: fit.mdape_percent)
 
 
 def _held_out(law: Law, data: LawRows, gpu: Gpu, centers: Sequence[Mapping[str, float]]) -> Floats:

@@ -8,14 +8,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tracetool.calibrate.few import fit_few
+from tracetool.calibrate.few import fit_few, fit_from_known
 from tracetool.calibrate.time import (
     FEWEST_ROWS,
     LEAST_ROWS,
     SHAPE_COLUMNS,
     LawFit,
     LawRows,
-    fit_law,
     shape_groups,
 )
 from tracetool.core.arrays import Floats
@@ -112,6 +111,6 @@ def fit_time(
                 spread = start.spread.get(law.name, law.spread) if start else law.spread
                 fits[law.name] = fit_few(fitted, law_data, gpu, start_values, spread)
             else:
-                fits[law.name] = fit_law(fitted, law_data, gpu, start_values)
+                fits[law.name] = fit_from_known(fitted, law_data, gpu, start_values)
     told = {law: names for law, names in stated.items() if "" not in names}
     return TimeFit(gpu.name, fits, traces, told)
