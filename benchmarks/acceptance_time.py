@@ -84,6 +84,8 @@ def judge(root: Path, folder: Path, operator: str, settings: Sequence[str]) -> d
         if some and setting == "gpu":
             names = sorted({one.gpu for one in some})
             found["gpus"] = {name: told([one for one in some if one.gpu == name]) for name in names}
+            recent = [one for one in some if one.gpu in RECENT]
+            found["recent"] = told(recent) if recent else None
     return found
 
 
@@ -156,6 +158,10 @@ def say(results: Mapping[str, Any]) -> None:
         for gpu, entry in results.get(operator, {}).get("gpus", {}).items():
             asked = GPU if gpu in RECENT else OTHER_GPU
             print(f"{operator:12s} {gpu:10s} {entry_text(entry['implementations'], asked, entry['holds'])}")
+    print("\nthe same of Hopper's and Blackwell's together (median over tables)")
+    for operator in OPERATORS:
+        if entry := results.get(operator, {}).get("recent"):
+            print(f"{operator:23s} {entry_text(entry['tables'], GPU, entry['holds'])}")
     print("\nrows of a new GPU and library")
     for key in sorted(k for k in results if k.startswith("few ")):
         line = [
