@@ -139,6 +139,17 @@ def test_what_differs_between_two_architectures_is_told_and_no_more() -> None:
     assert (told["launch_us"], told["combine_clk"], told["pass_factor"]) == (20.0, 100.0, 1.0)
 
 
+def test_prompts_of_one_query_take_the_heads_of_a_group_in_one_tile() -> None:
+    law, kernels = laws()["prefill"], _fitted({"query_tile": 192.0, "pack_heads": 0.0}, "h200-sxm")
+    one = Implementation("trtllm-x", "x", "trtllm", frozenset({"x"}), (), {"prefill": kernels})
+    lent = {
+        called: members(law, B200, "vllm 0.24.0", called, (one,))[0].coefficients
+        for called in ("vllm_flashinfer_trtllmdecode", "vllm_flashinfer_trtllmprefill")
+    }
+    assert [each["pack_heads"] for each in lent.values()] == [2.0, 0.0]
+    assert lent["vllm_flashinfer_trtllmdecode"]["query_tile"] == 64.0
+
+
 def test_latents_of_8_bits_are_told_to_be_multiplied_as_they_lie_in_tensor_memory() -> None:
     law = laws()["mla_decode"]
     for library in ("sglang", "trtllm"):
