@@ -193,8 +193,8 @@ def priors_of(part: Rows) -> dict[str, float]:
 def as_of(library: str, other: str, c: Mapping[str, float]) -> dict[str, float]:
     """Return coefficients in which one library's kernels are another's.
 
-    Where only the library calls PyTorch's symmetric memory, its ranks wait for one another twice and read as
-    in two shots: of PyTorch's source, ``torch/csrc/distributed/c10d/symm_mem``.
+    Where only the library calls PyTorch's symmetric memory, its ranks are taken to wait for one another twice
+    and to read as in two shots.
     """
     start = f"{other}_"
     lent = {key.removeprefix(start): value for key, value in c.items() if key.startswith(start)}

@@ -55,10 +55,8 @@ def fit_few(
     every : sequence of Implementation, optional
         The implementations to try, by default those delivered for the law.
     """
-    every = implementations(law.name) if every is None else every
     priors = {name: one.value for name, one in law.priors.items()}
-    centers = [{**priors, **start}]
-    centers += [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in every]
+    centers = [{**priors, **start}, *_of_implementations(law, gpu, every)]
     values, deviation = _best(law, GpuRows(gpu, data), centers)
     error = _held_out(law, data, gpu, centers)
     prior_sd = (spread[1] - spread[0]) / 2.0 / Z90
@@ -96,13 +94,22 @@ def fit_from_known(
     :func:`fit_few`.
     """
     fits = [fit_law(law, data, gpu, start)]
-    every = implementations(law.name) if every is None else every
-    if every and len(data.measured_s) <= ROWS:
-        priors, part = {name: one.value for name, one in law.priors.items()}, GpuRows(gpu, data)
-        known = [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in every]
-        nearest = min(known, key=lambda values: float(np.abs(errors(law, part, values)).mean()))
-        fits.append(fit_law(law, data, gpu, nearest))
+    if len(data.measured_s) <= ROWS:
+        by_error = _by_error(law, GpuRows(gpu, data), _of_implementations(law, gpu, every))
+        fits += [fit_law(law, data, gpu, nearest) for nearest in by_error[:1]]
     return min(fits, key=lambda fit: fit.mdape_percent)
+
+
+def _of_implementations(law: Law, gpu: Gpu, every: Sequence[Implementation] | None) -> list[dict[str, float]]:
+    """Return the coefficients of each implementation on a GPU, by default of those delivered."""
+    priors = {name: one.value for name, one in law.priors.items()}
+    every = implementations(law.name) if every is None else every
+    return [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in every]
+
+
+def _by_error(law: Law, part: GpuRows, centers: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:
+    """Return sets of coefficients in order of their mean error on some rows, as they are."""
+    return sorted(centers, key=lambda center: float(np.abs(errors(law, part, center)).mean()))
 
 
 def _held_out(law: Law, data: LawRows, gpu: Gpu, centers: Sequence[Mapping[str, float]]) -> Floats:
@@ -122,9 +129,8 @@ def _best(
     law: Law, part: GpuRows, centers: Sequence[Mapping[str, float]]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the best of the fits about each center that suits the rows as it is, and their deviations."""
-    by_error = sorted(centers, key=lambda center: float(np.abs(errors(law, part, center)).mean()))
     fits = []
-    for center in by_error[:_TRIED]:
+    for center in _by_error(law, part, centers)[:_TRIED]:
         values = fit_near(law, [part], center, center, _SD, steps=8)
         fits.append((values, *posterior(law, [part], values, center, _SD)))
     values, _, deviation = min(fits, key=lambda one: one[1])

@@ -173,7 +173,10 @@ def _with_host(
             values[name] = max((values.get(name, law.priors[name].value) - more) / factor, least)
     borrowed = bool(one.library) and one.library in called
     of_name = {
-        name for key, told in law.library_host.items() if one.library in key.split("/")[1:] for name in told
+        name
+        for key, told in law.library_host.items()
+        if any(one.library in word and word in called for word in key.split("/")[1:])
+        for name in told
     }
     for name, (factor, more) in host.items():
         if factor > 0.0 or not borrowed or name in of_name:

@@ -269,7 +269,7 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm": {**_written(VLLM_TOKENS), **SHORT},
     "vllm/fa2": _PAGED,
     # where prompts have one query vLLM calls kernels made for decode: all heads of a group are in one tile
-    "vllm/trtllm/trtllmdecode": {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 2.0)},
+    "vllm/trtllmdecode": {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 2.0)},
     "vllm/flash_attn/ampere-ga100": _PAGED,
     "sglang": {**_written(SGLANG_TOKENS), **LONGER, "kv8_casts": (0.0, 2.0)},
     "sglang/flash_attention/ampere-ga100": _PACKED,

@@ -21,8 +21,9 @@ Row = tuple[float, float, float, float]
 #: numbers in ``tile_table``.
 BY_TIME, VLLM, SGLANG = range(3)
 _ANY: Final = float("inf")
-#: The tables, of architectures whose matrix instructions are of warps, of warpgroups, and of tensor memory,
-#: where two SMs share a tile of 256 rows. [elements] By definition of vllm-project/vllm,
+#: The tables, of architectures whose matrix instructions are of warps, of warpgroups, and of tensor memory.
+#: Where source leaves a cluster of two SMs to CUTLASS each is taken to multiply half of a tile's 128 or 256
+#: rows, a prior. [elements] Else by definition of vllm-project/vllm,
 #: ``csrc/quantization/w8a8/cutlass/c3x/scaled_mm_sm90_fp8_dispatch.cuh``, ``.._sm100_..`` and
 #: ``scaled_mm_c2x_sm89_fp8_dispatch.cuh``; and of sgl-project/sglang,
 #: ``sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu``.

@@ -102,9 +102,13 @@ def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) 
     return TilePlan(**columns)
 
 
+#: Share of L2 that what a kernel holds can fill before it overflows. [1] A prior.
+RESIDENT_SHARE = 0.8
+
+
 def in_l2(held_bytes: Floats, gpu: Gpu) -> Floats:
     """Return the share of what a kernel holds that stays in L2: little once it overflows. Shape (n,)."""
-    return np.asarray(1.0 / (1.0 + (held_bytes / (0.8 * gpu.l2_bytes)) ** 4))
+    return np.asarray(1.0 / (1.0 + (held_bytes / (RESIDENT_SHARE * gpu.l2_bytes)) ** 4))
 
 
 def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Floats]:
