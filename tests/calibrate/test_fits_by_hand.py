@@ -212,7 +212,7 @@ def test_a_coefficient_deviates_as_the_mean_of_its_rows_does(monkeypatch: pytest
     reading = np.log(2.0) + np.random.default_rng(4).normal(0.0, 0.01, 16)
     law: Any = SimpleNamespace(priors={"a": SimpleNamespace(fitted=True, low=0.1, high=10.0, value=2.0)})
     data: Any = SimpleNamespace(measured_s=np.exp(reading))
-    monkeypatch.setattr(time, "residuals", lambda *given: np.log(given[-1]["a"]) - reading)
+    monkeypatch.setattr(time, "misfits", lambda *given: np.log(given[-1]["a"]) - reading)
     values, deviation = fit_coefficients(law, data, GPU, {"a": 1.5}, 50)
     assert np.log(values["a"]) == pytest.approx(reading.mean(), abs=1e-4)
     assert deviation["a"] == pytest.approx(reading.std(ddof=1) / 4.0, rel=0.05)

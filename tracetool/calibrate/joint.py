@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracetool.calibrate.time import ROBUST, LawRows, best_choices, residuals, sample
+from tracetool.calibrate.time import ROBUST, LawRows, best_choices, misfits, residuals, sample
 from tracetool.core.arrays import Floats
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
@@ -59,7 +59,15 @@ class JointFit:
 
 def errors(law: Law, part: GpuRows, values: Mapping[str, float]) -> Floats:
     """Return ln(predicted / measured) of each row. Shape (n,)."""
-    off = residuals(law, part.data, part.gpu, values)
+    return _finite(residuals(law, part.data, part.gpu, values))
+
+
+def _misfits(law: Law, part: GpuRows, values: Mapping[str, float]) -> Floats:
+    """Return what a fit makes small of each row. Shape (n,)."""
+    return _finite(misfits(law, part.data, part.gpu, values))
+
+
+def _finite(off: Floats) -> Floats:
     return np.where(np.isfinite(off), off, _IMPOSSIBLE)
 
 
@@ -176,7 +184,7 @@ class _Problem:
 
     def loss(self, x: Floats) -> tuple[float, list[Floats]]:
         """Return what is minimized, and the errors of each part's rows."""
-        off = [errors(self.law, part, self.at(x)) for part in self.parts]
+        off = [_misfits(self.law, part, self.at(x)) for part in self.parts]
         robust = sum(_smooth(e).mean() * _counted(len(e)) for e in off)
         return float(robust + self.pull * ((x - self.center) ** 2).sum()), off
 
@@ -243,12 +251,12 @@ def _moved(
     moved = {name: values[name] * float(np.exp(h)) for name, h in zip(names, step, strict=True)}
     if not law.by_row:
         pinned = GpuRows(part.gpu, data)
-        return [errors(law, pinned, {**values, name: value}) for name, value in moved.items()]
+        return [_misfits(law, pinned, {**values, name: value}) for name, value in moved.items()]
     columns: dict[str, Any] = dict(values)
     for place, (name, value) in enumerate(moved.items()):
         columns[name] = np.repeat(np.where(np.arange(len(names)) == place, value, values[name]), count)
     again = GpuRows(part.gpu, data.take(np.tile(np.arange(count), len(names))))
-    return list(errors(law, again, columns).reshape(len(names), count))
+    return list(_misfits(law, again, columns).reshape(len(names), count))
 
 
 def posterior(

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.work import Work
+from tracetool.families.loops import on_steps
 
 #: How sharply the host's floor and the GPU's time meet: the exponent of the norm. [1] A prior, close to the
 #: longer of the two alone.
 FLOOR_NORM = 12.0
+#: What half of the errors are below, over half the width of their 90 % band. [1] A prior: 0.41 of a normal
+#: distribution, 0.2 to 0.3 of rows held back.
+WITHIN_BAND = 0.25
 #: Least number that another is divided by. [1] By definition of the number format: near its least normal one.
 _LEAST = 1e-300
+
+
+def _zeros() -> Floats:
+    """Return what stands for zeros of as many rows as there are."""
+    return np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,15 @@ class Pieces:
     work: Work
     stream_s: Floats  # passes over memory before and after, at the GPU's memory clock [s]
     floor_s: Floats  # the host issues no faster than this [s]
+    graph_step_s: Floats = field(default_factory=_zeros)  # graphs begin on multiples of this, 0: whenever [s]
+    loop_s: Floats = field(default_factory=_zeros)  # of a loop over such graphs, the start's share [s]
+    vary: Floats = field(default_factory=_zeros)  # half of such errors are less, relative [1]
+
+    def __post_init__(self) -> None:
+        """Fill what loops alone have."""
+        for name in ("graph_step_s", "loop_s", "vary"):
+            if len(getattr(self, name)) != len(self.fixed_s):
+                object.__setattr__(self, name, np.zeros(len(self.fixed_s)))
 
     def take(self, rows: Ints | slice) -> Pieces:
         """Return the chosen rows."""
@@ -46,6 +64,15 @@ class Pieces:
         """Return these pieces with every part this much longer, at any clock: an array of shape (n,)."""
         parts = ("fixed_s", "serial_cycles", "core_cycles", "memory_s", "stream_s", "floor_s")
         return replace(self, **{name: getattr(self, name) * factor for name in parts})
+
+    def known_within(self, band: tuple[float, float]) -> Pieces:
+        """Return these pieces as of times in such a 90 % band of ln(measured / predicted).
+
+        Steps that graphs begin on are counted where the time is known that well.
+        """
+        if not self.graph_step_s.any():
+            return self
+        return replace(self, vary=np.full(len(self.fixed_s), WITHIN_BAND * (band[1] - band[0]) / 2.0))
 
     def where(self, rows: Bools, other: Pieces) -> Pieces:
         """Return these pieces with the chosen rows taken from ``other``."""
@@ -95,4 +122,8 @@ def duration_s(pieces: Pieces, hertz: Floats, slower: float = 1.0) -> Floats:
     floored = np.flatnonzero(pieces.floor_s)
     if floored.size:
         total[floored] = combined(total[floored], pieces.floor_s[floored, None], FLOOR_NORM)
+    stepped = np.flatnonzero(pieces.graph_step_s)
+    if stepped.size:
+        step_s, loop_s, vary = (x[stepped, None] for x in (pieces.graph_step_s, pieces.loop_s, pieces.vary))
+        total[stepped] = on_steps(total[stepped], step_s, loop_s, vary)
     return total

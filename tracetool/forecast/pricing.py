@@ -168,7 +168,8 @@ def _in_a_pass(rows: OperatorColumns) -> OperatorColumns:
     itself, so that no kernel waits for the host of the loop it was measured in, and so are the products
     about latent attention, which a library's layer may include.
     """
-    once = {"weight_sets": np.full(len(rows), np.inf), "products_apart": np.ones(len(rows))}
+    once = {name: np.full(len(rows), np.inf) for name in ("weight_sets", "loop_operators")}
+    once["products_apart"] = np.ones(len(rows))
     return without_waits(OperatorColumns(rows.family, {**rows.columns, **once}))
 
 

@@ -84,6 +84,7 @@ class Gpu:
     link_bytes_per_s: float  # one direction, all links
     link_ranks: int  # GPUs that peer links join at full rate; 1 where none does
     link_reduces: bool  # the switch between them adds and multicasts (NVLink SHARP)
+    graph_step_us: float  # graphs launched one after another begin on multiples of this; 0 at any time
     peer_latency_us: float  # smallest all-reduce of eight GPUs that peer links join
     pcie_bytes_per_s: float  # one direction
     power_limit_w: float

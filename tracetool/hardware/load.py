@@ -153,6 +153,7 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         link_bytes_per_s=value("link_bytes_per_s"),
         link_ranks=_link_ranks(numbers),
         link_reduces=bool(numbers["link_reduces"].value) if "link_reduces" in numbers else False,
+        graph_step_us=numbers["graph_step_us"].value if "graph_step_us" in numbers else 0.0,
         peer_latency_us=(
             numbers["peer_latency_us"].value if "peer_latency_us" in numbers else prior_number("link.latency")
         ),

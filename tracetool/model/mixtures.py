@@ -68,13 +68,13 @@ def member_pieces(
     """
     if len(every) == 1:
         low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
-        return law.pieces(rows, gpu, every[0].coefficients), low, high
+        return law.pieces(rows, gpu, every[0].coefficients).known_within(every[0].band), low, high
     few = len(rows) <= _MOST_ROWS
     places = np.arange(len(rows)) if few else np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
     some = rows if few else rows.take(places)
     hertz = np.full((len(some), 1), gpu.clock_boost_mhz * 1e6)
     others = every if first is None else every[:-1]
-    tried = [law.pieces(some, gpu, member.coefficients) for member in others]
+    tried = [law.pieces(some, gpu, member.coefficients).known_within(member.band) for member in others]
     if first is not None:
         tried.append(first if few else first.take(places))
     times = np.log(np.stack([duration_s(one, hertz)[:, 0] for one in tried]))
@@ -90,7 +90,8 @@ def member_pieces(
             for number in range(1, len(every)):
                 pieces = pieces.where(middle == number, tried[number])
         else:  # of many rows, all as the candidate has them that is in the middle most often
-            pieces = law.pieces(rows, gpu, every[int(np.bincount(middle).argmax())].coefficients)
+            usual = every[int(np.bincount(middle).argmax())]
+            pieces = law.pieces(rows, gpu, usual.coefficients).known_within(usual.band)
     base = np.log(duration_s(pieces.take(places), hertz)[:, 0])
     if not one_ran and first is None:
         away = _between_libraries(times, every) - base

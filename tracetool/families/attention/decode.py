@@ -40,6 +40,7 @@ from tracetool.families.attention.tiling import (
 )
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
+from tracetool.families.loops import graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -85,8 +86,10 @@ def _without_units(
     A library that has such a kernel uses it for heads that share no keys, for groups too large for
     its tiles, and, in 16 bits, while parts of 128 keys would fill less than a quarter of the SMs.
     """
-    if c["vector_heads"] <= 0:
+    if c["vector_heads"] == 0:
         return np.zeros(len(group), dtype=np.bool_)
+    if c["vector_heads"] < 0:  # the negative of the heads, where those that share none have tensor cores
+        return np.asarray(group >= -c["vector_heads"])
     few = lanes * np.maximum(1.0, np.floor(keys / DISPATCH_KEYS)) * 4.0 < gpu.sm_count
     return np.asarray((group <= 1.0) | (group >= c["vector_heads"]) | (~kv8 & few & (c["dispatch"] > 0)))
 
@@ -262,6 +265,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_efficiency"]) + filling,
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
+        **graph_steps_s(rows, gpu),
         active=np.clip(blocks / (np.ceil(blocks / sms) * sms), 0.0, 1.0),
         work=scores_work(s, drawn, read=from_memory + passing),
     )

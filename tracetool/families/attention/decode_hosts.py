@@ -63,16 +63,16 @@ _GENERATED = {
     "split_fill": 0.0, "split_waves": 1.0, "split_seen": 1.0, "kv8_least_dim": 0.0, "dispatch": 0.0,
 }  # fmt: skip
 #: The same where none was measured: two tiles of 128 keys a step; where keys are not split a block takes tile
-#: after tile; heads that share no keys run on tensor cores; a cache of 8 bits is met as one of 16, and the
-#: kernel that rotates queries quantizes them, so that nothing of XQA's own kernel for 8 bits holds; shared
-#: memory waits for some 190 KiB each 1900 clk. [units of decode.toml] By definition of that source and of
-#: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/trtllmGenKernels/fmha (``computeNumCtas``);
-#: what an SM draws, and that of a tile's start nothing is left, are priors. Groups above 16, which older
-#: versions leave to a kernel without tensor cores, are not told.
+#: after tile; of heads only large groups are left to a kernel without tensor cores; a cache of 8 bits is met
+#: as one of 16, and the kernel that rotates queries quantizes them, so that nothing of XQA's own kernel for
+#: 8 bits holds; shared memory waits for some 190 KiB each 1900 clk. [units of decode.toml] By definition of
+#: that source and of NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels (``computeNumCtas`` of
+#: trtllmGenKernels/fmha, ``shouldUse`` of xqaDispatcher.cpp). What an SM draws, that of a tile's start
+#: nothing is left, and that groups may be as large as XQA's (that source: 16) are priors.
 _GENERATED_ELSEWHERE: Final[Host] = {
     "key_tile": (0.0, 256.0), "persistent": (0.0, 1.0), "sm_bytes_clk": (0.0, 100.0),
     "kv8_step": (0.0, 1.0), "kv8_bytes": (0.0, 1.0), "kv8_block": (0.0, 1.0),
-    "kv8_casts": (0.0, -1.0), "launch_kv8_us": (0.0, 0.0), "vector_heads": (0.0, 0.0),
+    "kv8_casts": (0.0, -1.0), "launch_kv8_us": (0.0, 0.0), "vector_heads": (0.0, -33.0),
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from tracetool.families.attention.problem import launch_pace
 from tracetool.families.attention.tiling import split_keys
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
+from tracetool.families.loops import graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -132,6 +133,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         memory_s=s.cache_bytes / (gpu.dram_bytes_per_s * reached),
         norm=np.full(n, MEMORY_NORM),
         floor_s=np.full(n, c["floor_us"] * 1e-6),
+        **graph_steps_s(rows, gpu),
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
         work=work,
     )

@@ -22,6 +22,7 @@ from tracetool.families.attention.problem import EXPONENTIALS, launch_pace
 from tracetool.families.attention.tiling import causal_tiles
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
+from tracetool.families.loops import graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -96,6 +97,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         memory_s=work.dram_bytes * missed / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
         floor_s=c["floor_us"] * np.where(absorbed, 1.0, c["expanded_floor"]) * 1e-6,
+        **graph_steps_s(rows, gpu),
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
         work=work,
     )

@@ -38,7 +38,7 @@ from tracetool.families.attention.tiling import seen_tiles, with_skipped
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import TENSOR_MEMORY, WARPS, Coefficients, Law
-from tracetool.families.loops import LONGER, SHORT, loop_more_us
+from tracetool.families.loops import LONGER, SHORT, graph_steps_s, loop_more_us
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -221,6 +221,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         memory_s=factor * (touched * (1.0 - resident) + again) / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
         floor_s=np.zeros(n),
+        **graph_steps_s(rows, gpu),
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
         work=scores_work(s, factor * fills),
     )

@@ -163,7 +163,7 @@ def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         )
     first, second = both_kernels
     joined = {name: first[name] + second[name] for name in first}
-    joined |= {"norm": second["norm"], "active": second["active"]}
+    joined |= {name: second[name] for name in ("norm", "active", "graph_step_s")}
     joined["fixed_s"] = joined["fixed_s"] + c["between_us"] * 1e-6
     return Pieces(**joined, work=delta_net_work(rows))
 

@@ -1,0 +1,89 @@
+"""Loops over graphs of one operator, where a GPU begins graphs on steps: whole ones beside a loop's start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.model.operators import rows_of
+from tracetool.calibrate.time import LawRows, misfits, residuals
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.loops import LOOP_START_US, SGLANG_LOOP, graph_steps_s, on_steps
+from tracetool.families.pieces import Pieces, duration_s
+from tracetool.families.pricing import laws
+from tracetool.hardware.load import load_gpu
+
+STEP_US = 2.0
+B200 = replace(load_gpu("b200-sxm"), graph_step_us=STEP_US)
+DECODE = laws()["decode"]
+
+
+def _rows(**told: Any) -> OperatorColumns:
+    shape = {"batch": 4, "q_len": 1, "heads": 8, "kv_heads": 1, "head_dim": 128, "kv_len": 512, "causal": 1}
+    rows = rows_of("attention", phase="decode", **shape)
+    columns = {name: np.array([value], dtype=object) for name, value in told.items()}
+    return OperatorColumns(rows.family, {**rows.columns, **columns})
+
+
+def _stepped(total_us: float, operators: float, vary: float = 0.0) -> float:
+    given = (np.array([us * 1e-6]) for us in (total_us, STEP_US, LOOP_START_US / operators))
+    return float(on_steps(*given, np.array([vary]))[0] * 1e6)
+
+
+def _pieces(rows: OperatorColumns, **coefficients: float) -> Pieces:
+    return DECODE.pieces(rows, B200, coefficients)
+
+
+def test_all_operators_but_the_last_take_whole_steps() -> None:
+    """In a loop of 20, 10.25 us of which the loop's start is 0.25: 19 of 10.0, and the last one."""
+    assert _stepped(10.25, 20.0) == pytest.approx(10.25, abs=0.02)
+    assert _stepped(10.75, 20.0) == pytest.approx(0.25 + 0.95 * 10.0 + 0.05 * 10.5, abs=0.04)
+    assert _stepped(11.75, 20.0) == pytest.approx(0.25 + 0.95 * 12.0 + 0.05 * 11.5, abs=0.04)
+    # between two steps a loop holds operators of either
+    assert _stepped(11.25, 20.0) == pytest.approx(11.25, abs=0.02)
+
+
+def test_long_operators_vary_by_more_than_a_step() -> None:
+    for total in (600.25, 600.75, 601.25):
+        assert _stepped(total, 20.0) == pytest.approx(total, abs=0.01)
+
+
+def test_a_time_that_is_not_known_well_is_not_counted_in_steps() -> None:
+    assert _stepped(10.75, 20.0, vary=0.2) == pytest.approx(10.75, abs=0.01)
+    assert _stepped(10.75, 20.0, vary=0.01) == pytest.approx(_stepped(10.75, 20.0), abs=0.01)
+    rows = _rows(stack="sglang 0.5.14")
+    pieces = _pieces(rows)
+    known, guessed = pieces.known_within((-0.1, 0.1)), pieces.known_within((-0.6, 0.6))
+    times = [duration_s(p, np.full((1, 1), 1.9e9))[0, 0] for p in (pieces, known, guessed)]
+    assert times[1] == pytest.approx(times[0], rel=1e-3)
+    assert times[2] != pytest.approx(times[0], rel=1e-3)
+
+
+def test_steps_are_of_loops_and_of_gpus_that_have_them() -> None:
+    in_a_loop = graph_steps_s(_rows(stack="sglang 0.5.14"), B200)
+    assert in_a_loop["graph_step_s"][0] == pytest.approx(STEP_US * 1e-6)
+    assert in_a_loop["loop_s"][0] == pytest.approx(LOOP_START_US / SGLANG_LOOP * 1e-6)
+    for other in ({"loop_operators": float("inf")}, {"access_pattern": "wide"}):
+        assert graph_steps_s(_rows(**other), B200)["graph_step_s"][0] == 0.0
+    assert graph_steps_s(_rows(), load_gpu("h100-sxm")) == {}
+    assert load_gpu("b200-sxm").graph_step_us == load_gpu("gb200").graph_step_us > 0.0
+
+
+def test_a_fit_is_as_content_with_any_time_of_a_step() -> None:
+    """What is fitted has a slope where the stated time has none, and little within the step."""
+    rows = _rows(stack="sglang 0.5.14")
+    launches = np.arange(4.0, 16.0, 0.1)
+    measured = 0.25e-6 + 6 * STEP_US * 1e-6
+    data = LawRows(rows, np.array([measured]), np.full((1, 1), B200.clock_boost_mhz * 1e6), np.zeros(1))
+    values = {name: one.value for name, one in DECODE.priors.items()}
+    off, stated = (
+        np.array([find(DECODE, data, B200, {**values, "launch_us": us})[0] for us in launches])
+        for find in (misfits, residuals)
+    )
+    assert (np.diff(off) > 0.0).all()
+    inside = np.abs(off) < 0.02
+    assert inside.any() and np.abs(stated[inside]).max() < 0.05
+    assert np.sort(np.diff(stated))[: len(launches) // 4].max() < 0.003
