@@ -72,8 +72,7 @@ def test_steps_are_of_loops_and_of_gpus_that_have_them() -> None:
     assert load_gpu("b200-sxm").graph_step_us == load_gpu("gb200").graph_step_us > 0.0
 
 
-def test_a_fit_is_as_content_with_any_time_of_a_step() -> None:
-    """What is fitted has a slope where the stated time has none, and little within the step."""
+def test_what_is_fitted_has_a_slope_where_the_stated_time_has_none() -> None:
     rows = _rows(stack="sglang 0.5.14")
     launches = np.arange(4.0, 16.0, 0.1)
     measured = 0.25e-6 + 6 * STEP_US * 1e-6
@@ -83,7 +82,8 @@ def test_a_fit_is_as_content_with_any_time_of_a_step() -> None:
         np.array([find(DECODE, data, B200, {**values, "launch_us": us})[0] for us in launches])
         for find in (misfits, residuals)
     )
-    assert (np.diff(off) > 0.0).all()
-    inside = np.abs(off) < 0.02
-    assert inside.any() and np.abs(stated[inside]).max() < 0.05
+    assert np.diff(off).min() > 0.004
     assert np.sort(np.diff(stated))[: len(launches) // 4].max() < 0.003
+    # and both agree in the middle of a step
+    middle = int(np.abs(off).argmin())
+    assert off[middle] == pytest.approx(stated[middle], abs=0.01)

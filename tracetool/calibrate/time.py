@@ -14,7 +14,6 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90, Band
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.law import Law
-from tracetool.families.loops import before_steps
 from tracetool.families.pieces import duration_s
 from tracetool.hardware.gpu import Gpu
 
@@ -61,8 +60,6 @@ WORTH: Final = 0.995
 CLAIMED: Final = 0.15
 #: Costs this near, as a share, are one but for rounding. [1] By definition: far below ``WORTH``.
 _SAME_COST: Final = 1e-9
-#: What the place of a time within its step counts for. [1] A setting of the method.
-WITHIN_STEP: Final = 0.25
 #: Pull of each coefficient towards its prior: residuals per e-fold.
 PULL: Final = 0.15
 
@@ -153,19 +150,13 @@ def residuals(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) ->
 
 
 def misfits(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
-    r"""Return what a fit makes small: :func:`residuals`, but where a time is of whole steps. Shape (n,).
+    """Return what a fit makes small: ln(predicted / measured) before steps that graphs begin on. Shape (n,).
 
-    .. math:: \ln\frac{t}{t'} + w \ln\frac{2 t'}{T_0 + T_1}, \quad t' = \min(\max(t, T_0), T_1)
-
-    Where an operator waited for the next step, all times t of the last one, from T0 to T1, are as good but
-    for a little, and :func:`residuals` would leave no slope to follow.
+    Steps leave no slope to follow, and are as often above a time as below it.
     """
     pieces = law.parts(data.rows, gpu, values)
-    measured_s = data.measured_s
-    begun_s = duration_s(replace(pieces, graph_step_s=np.zeros(len(measured_s))), data.hertz)[:, 0]
-    least_s, most_s = before_steps(measured_s, pieces.graph_step_s)
-    within_s = np.clip(begun_s, least_s, most_s)
-    return np.asarray(np.log(begun_s / within_s) + WITHIN_STEP * np.log(2.0 * within_s / (least_s + most_s)))
+    begun_s = duration_s(replace(pieces, graph_step_s=np.zeros(len(data.measured_s))), data.hertz)[:, 0]
+    return np.asarray(np.log(begun_s / data.measured_s))
 
 
 def sample(data: LawRows, count: int) -> LawRows:

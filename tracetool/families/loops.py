@@ -19,8 +19,6 @@ LOOP_START_US: Final = 5.0
 #: How much the time of an operator differs from one start to the next of a loop, relative standard deviation.
 #: [1] A fit of how sharply the times of 12 tables of a B200 lie on its steps, from 10 to 160 us.
 JITTER: Final = 0.007
-#: Part of a step that a fit keeps times off from either end of it, because it errs as well. [1] A setting.
-MARGIN: Final = 0.3
 #: How sharply whole steps give way to half of one where times are not known well enough. [1] A prior.
 COUNTED_NORM: Final = 8.0
 #: Operators that loops over attention time at once. [1] By definition of ai-dynamo/aiconfigurator,
@@ -104,9 +102,3 @@ def on_steps(total_s: Floats, step_s: Floats, loop_s: Floats, vary: Floats) -> F
     to_nearest = -step_s / np.pi * np.arctan2(sharp * np.sin(turn), 1.0 + sharp * np.cos(turn))
     counted = 1.0 / (1.0 + (4.0 * vary * begun / step_s) ** COUNTED_NORM)
     return np.asarray(total_s + (1.0 - loop_s / (LOOP_START_US * 1e-6)) * counted * to_nearest)
-
-
-def before_steps(measured_s: Floats, step_s: Floats) -> tuple[Floats, Floats]:
-    """Return between which times an operator may take that was measured in such a loop. Both (n,). [s]"""
-    within_s = (0.5 - MARGIN) * step_s
-    return measured_s - within_s, measured_s + within_s
