@@ -19,6 +19,8 @@ from tracetool.hardware.priors import prior_number
 _HALVINGS = 16
 #: Rows of a mixture whose bounds are told one by one; of more, these tell the bounds of all. [rows] A prior.
 _MOST_ROWS = 4_000
+#: A band that says nothing. [ln] By definition.
+_UNKNOWN: Band = (-np.inf, np.inf)
 #: The quantile of those rows' bounds that all rows get. [1]
 _OUTER = prior_number("implementations.outer_quantile")
 
@@ -66,15 +68,20 @@ def member_pieces(
     low, high : array, shape (n,)
         ln of the bounds that hold 90 % of the mixture, over the time of ``pieces``.
     """
+
+    def parts_of(some: OperatorColumns, member: Member) -> Pieces:
+        # another library's fit knows the times of this one less well than its own
+        return law.pieces(some, gpu, member.coefficients).known_within(member.band if one_ran else _UNKNOWN)
+
     if len(every) == 1:
         low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
-        return law.pieces(rows, gpu, every[0].coefficients).known_within(every[0].band), low, high
+        return parts_of(rows, every[0]), low, high
     few = len(rows) <= _MOST_ROWS
     places = np.arange(len(rows)) if few else np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
     some = rows if few else rows.take(places)
     hertz = np.full((len(some), 1), gpu.clock_boost_mhz * 1e6)
     others = every if first is None else every[:-1]
-    tried = [law.pieces(some, gpu, member.coefficients).known_within(member.band) for member in others]
+    tried = [parts_of(some, member) for member in others]
     if first is not None:
         tried.append(first if few else first.take(places))
     times = np.log(np.stack([duration_s(one, hertz)[:, 0] for one in tried]))
@@ -90,8 +97,7 @@ def member_pieces(
             for number in range(1, len(every)):
                 pieces = pieces.where(middle == number, tried[number])
         else:  # of many rows, all as the candidate has them that is in the middle most often
-            usual = every[int(np.bincount(middle).argmax())]
-            pieces = law.pieces(rows, gpu, usual.coefficients).known_within(usual.band)
+            pieces = parts_of(rows, every[int(np.bincount(middle).argmax())])
     base = np.log(duration_s(pieces.take(places), hertz)[:, 0])
     if not one_ran and first is None:
         away = _between_libraries(times, every) - base
