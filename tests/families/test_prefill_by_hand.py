@@ -20,6 +20,7 @@ C = {
     "tensor_efficiency": 0.71, "mix_norm": 2.3, "dim64": 1.11, "dim192": 1.19, "dim256": 1.37, "dim512": 1.53,
     "fp8_dim64": 1.07, "fp8_dim256": 1.29, "uneven_dim": 1.41, "odd_dim_us": 3.1, "skip_clk": 100.0,
     "window_tile": 1.17, "fp8_tile": 1.13, "fp8_pass": 0.83, "kv8_tile": 1.23, "kv8_step": 1.31,
+    "fp8_launch_us": 4.3, "kv8_pass": 1.7,
     "kv8_dim": 1.21, "group_step": 0.93, "spare_share": 0.37, "one_launch": 0.61, "single_tile": 0.89,
     "pass_factor": 1.9, "cache_passes": 2.1, "token_clk": 610.0, "l2_hit": 0.43, "l2_efficiency": 0.77,
     "tail_share": 0.67, "tail_norm": 5.1,
@@ -100,12 +101,15 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     narrow = 0.5 if kv8 else 1.0
     touched = (batch * q * heads + batch * keys * kv_heads * narrow) * width
     tokens = batch * q
-    kept = c["cache_passes"] * kv_heads * (1 + narrow) / 2  # read in 16 bits, written as the cache is
+    # read in 16 bits, written as the cache is
+    kept = (
+        c["cache_passes"] * (c["kv8_pass"] if kv8 else 1.0) * kv_heads * (1 + narrow) / 2
+    )  # read in 16 bits, written as the cache is
     passed = (c["pass_factor"] * heads + kept) * tokens * width
     passed *= c["fp8_pass"] if fp8 else 1.0
     hit = c["l2_hit"] / (1 + (touched / (0.7 * GPU.l2_bytes)) ** 2)
     launch = c["launch_us"] * (c["one_launch"] if q <= 1 else 1.0)
-    launch += c["odd_dim_us"] if math.log2(head_dim) % 1 else 0.0
+    launch += (c["odd_dim_us"] if math.log2(head_dim) % 1 else 0.0) + (c["fp8_launch_us"] if fp8 else 0.0)
     pairs = q * keys - (q * (q - 1) / 2 if causal else 0.0)
     flops = factor * 2 * batch * heads * pairs * (head_dim + value_dim)
     from_l2 = factor * passed * hit / GPU.l2_bytes_per_clock

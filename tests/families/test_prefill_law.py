@@ -25,8 +25,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "families" / "prefill.md"
 #: Coefficients left by ``benchmarks/ablate_law.py``, and those several libraries showed: ``l2_hit``, worth 5
 #: points on an L40S; ``token_clk`` and ``cache_passes``, 2 of FlashAttention 3; ``outside`` and ``dim512``, 7
 #: of Triton; steps of fp8 by head, 2 on an L40S; ``uneven_dim``, 8 of encoders
-#: on a B200; ``odd_dim_us``, 10 of Triton on a B200. One more must be worth its place on shapes left out.
-MOST = 33
+#: on a B200; ``odd_dim_us``, 10 of Triton on a B200; ``fp8_launch_us``, 3 of SGLang's and ``kv8_pass``, 1.7
+#: of vLLM's calls of TensorRT-LLM's kernels. One more must be worth its place on shapes left out.
+MOST = 35
 
 
 def test_the_law_has_no_more_coefficients_than_the_ablation_left() -> None:

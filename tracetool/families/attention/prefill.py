@@ -12,6 +12,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
+from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US
 from tracetool.families.attention.problem import (
     EXPONENTIALS,
     KV8_CAST_US,
@@ -197,7 +198,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     passed = c["pass_factor"] * tokens * s.heads * width
     written = cache_written(rows)
     kept = tokens * s.kv_heads * width * (1.0 + narrow) / 2.0
-    passed = passed + np.where(written, c["cache_passes"] * kept, 0.0)
+    passed = passed + np.where(written, c["cache_passes"] * kept * np.where(kv8, c["kv8_pass"], 1.0), 0.0)
     passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
     appending = c["token_clk"] * tokens / sms
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
@@ -205,6 +206,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     launch = launch + np.where(
         (s.kv_size <= 1.0) & (s.size > 1.0) & cache_written(rows), KV8_CAST_US * c["kv8_casts"], 0.0
     )
+    launch = launch + np.where(fp8, c["fp8_launch_us"], 0.0)
     launch = launches_us(launch, rows, gpu, s.kv_size <= 1.0, c["loop_us"])
     alone = of_a_trace(rows)
     passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
@@ -271,8 +273,13 @@ _HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm/fa2": _PAGED,
     # where prompts have one query vLLM calls kernels made for decode: all heads of a group are in one tile
     "vllm/trtllmdecode": {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 2.0)},
+    # it expands keys and values of 8 bits to 16 before: a read and a write more, and keys as wide as queries
+    # (vllm/v1/attention/backends/flashinfer.py, ``trtllm_prefill_attn_kvfp8_dequant``)
+    "vllm/trtllmprefill": {"kv8_pass": (0.0, 2.0), "kv8_step": (0.0, 1.0), "kv8_dim": (0.0, 1.0)},
     "vllm/flash_attn/ampere-ga100": _PAGED,
     "sglang": {**_written(SGLANG_TOKENS), **LONGER, "kv8_casts": (0.0, 2.0)},
+    # keys and values converted, the largest number of the query found, and that quantized, as in decode
+    "sglang/trtllm": {"fp8_launch_us": (0.0, CAST_US + 2.0 * LAUNCH_US)},
     "sglang/flash_attention/ampere-ga100": _PACKED,
     f"sglang/flashinfer/{WARPS}": _OWN_FLASHINFER,
     f"vllm/fiprefill/{WARPS}": _OWN_FLASHINFER,
