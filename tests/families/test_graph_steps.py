@@ -6,15 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tests.model.operators import rows_of
 from tracetool.calibrate.time import LawRows, misfits, residuals
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.loops import LOOP_START_US, SGLANG_LOOP, graph_steps_s, on_steps
+from tracetool.families.loops import (
+    LOOP_START_US,
+    SCAN_LOOP,
+    SGLANG_LOOP,
+    SHORT_LOOP,
+    graph_steps_s,
+    on_steps,
+)
 from tracetool.families.pieces import Pieces, duration_s
-from tracetool.families.pricing import laws
+from tracetool.families.pricing import laws, split_by_law
 from tracetool.hardware.load import load_gpu
+from tracetool.replay.operator_tables import read_table
 
 STEP_US = 2.0
 B200 = replace(load_gpu("b200-sxm"), graph_step_us=STEP_US)
@@ -70,6 +79,33 @@ def test_steps_are_of_loops_and_of_gpus_that_have_them() -> None:
         assert graph_steps_s(_rows(**other), B200)["graph_step_s"][0] == 0.0
     assert graph_steps_s(_rows(), load_gpu("h100-sxm")) == {}
     assert load_gpu("b200-sxm").graph_step_us == load_gpu("gb200").graph_step_us > 0.0
+
+
+FP4 = {"op": "gemm", "dtype": "nvfp4", "m": 64, "n": 4096, "k": 4096}
+DELTA = {
+    "op": "gdn", "dtype": "bf16", "implementation": "chunk_gated_delta_rule", "phase": "context", "batch": 1,
+    "num_tokens": 512, "seq_len": 512, "num_k_heads": 4, "head_k_dim": 128, "num_v_heads": 8, "head_v_dim": 128,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "row", "library", "other", "operators"),
+    [
+        ("gemm", FP4, "vllm 0.24.0", "sglang 0.5.14", SHORT_LOOP),
+        ("ssm", DELTA, "trtllm 1.3.0rc20", "vllm 0.24.0", SCAN_LOOP),
+    ],
+)
+def test_other_loops_launch_a_graph_for_each_operator_in_one_library_alone(
+    family: str, row: dict[str, object], library: str, other: str, operators: float
+) -> None:
+    def steps(stack: str) -> Pieces:
+        rows = read_table(pl.DataFrame([{**row, "stack": stack}])).rows
+        ((law, _),) = split_by_law(family, rows, B200)
+        return law.pieces(rows, B200, {})
+
+    assert steps(other).graph_step_s[0] == 0.0
+    assert steps(library).graph_step_s[0] == pytest.approx(STEP_US * 1e-6)
+    assert steps(library).loop_s[0] == pytest.approx(LOOP_START_US / operators * 1e-6)
 
 
 def test_what_is_fitted_has_a_slope_where_the_stated_time_has_none() -> None:

@@ -71,15 +71,24 @@ def loop_more_us(rows: OperatorColumns) -> Floats | float:
     )
 
 
-def graph_steps_s(rows: OperatorColumns, gpu: Gpu) -> dict[str, Floats]:
+def graph_steps_s(
+    rows: OperatorColumns, gpu: Gpu, library: str = "", operators: float | None = None
+) -> dict[str, Floats]:
     """Return those fields of :class:`tracetool.families.pieces.Pieces` that loops over graphs fill.
 
     Where a GPU begins graphs of one operator on steps, they take whole ones; an operator of a trace or of a
-    pass is in no such loop.
+    pass is in no such loop. Only loops over ``library`` hold such graphs where one is named, ``operators`` of
+    them, or as many as those over attention.
     """
     if gpu.graph_step_us <= 0.0:
         return {}
-    start_us = np.where(of_a_trace(rows), 0.0, LOOP_START_US / _own_loop(rows, LONG_LOOP))
+    alone = ~of_a_trace(rows)
+    if library:
+        alone = alone & np.char.startswith(rows.text("stack").astype(str), library)
+    timed = _own_loop(rows, LONG_LOOP)
+    if operators is not None:
+        timed = np.where(np.isfinite(timed), operators, timed)
+    start_us = np.where(alone, LOOP_START_US / timed, 0.0)
     step_s = np.where(start_us > 0.0, gpu.graph_step_us * 1e-6, 0.0)
     return {"graph_step_s": step_s, "loop_s": start_us * 1e-6}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -64,6 +64,10 @@ class Pieces:
         """Return these pieces with every part this much longer, at any clock: an array of shape (n,)."""
         parts = ("fixed_s", "serial_cycles", "core_cycles", "memory_s", "stream_s", "floor_s")
         return replace(self, **{name: getattr(self, name) * factor for name in parts})
+
+    def looped(self, steps: Mapping[str, Floats]) -> Pieces:
+        """Return these pieces as a loop over graphs has them: ``graph_step_s`` and ``loop_s``, if any."""
+        return replace(self, graph_step_s=steps["graph_step_s"], loop_s=steps["loop_s"]) if steps else self
 
     def known_within(self, band: tuple[float, float]) -> Pieces:
         """Return these pieces as of times in such a 90 % band of ln(measured / predicted).

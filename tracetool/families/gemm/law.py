@@ -18,7 +18,7 @@ from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates, in_l2
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import KERNEL_US, TENSOR_MEMORY, Coefficients, Law
-from tracetool.families.loops import NEXT_US
+from tracetool.families.loops import NEXT_US, graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -88,6 +88,15 @@ def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return product_pieces(_in_tiles(rows, gpu, c), gpu, c)
 
 
+def _fp4(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    """Return the parts of products in 4 bits, which vLLM's loop launches by a graph each.
+
+    By definition of ai-dynamo/aiconfigurator, ``collector/vllm/collect_gemm.py``: its times on a B200 are
+    whole steps, of no other library and no other format.
+    """
+    return _gemm(rows, gpu, c).looped(graph_steps_s(rows, gpu, "vllm"))
+
+
 def _in_tiles(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Products:
     """Return products with the tiles a library's own table takes, where it has one."""
     return dispatched(gemm_products(rows, gpu), gpu, c.get("tile_table", BY_TIME))
@@ -149,7 +158,7 @@ GEMM_FP8_BLOCK = Law(
     library_host=_BLOCK_HOST,
     elsewhere=_PACKED,
 )
-GEMM_FP4 = Law("gemm_fp4", _gemm, {**_QUANTIZED, **_DATA["fp4"]}, by_vendor=_ON, pin=_pinned)
+GEMM_FP4 = Law("gemm_fp4", _fp4, {**_QUANTIZED, **_DATA["fp4"]}, by_vendor=_ON, pin=_pinned)
 GEMM_WEIGHT_ONLY = Law(
     "gemm_weight_only", _gemm, _WEIGHT_ONLY, parent="gemm", spread=(-0.7, 0.7), pin=_pinned
 )

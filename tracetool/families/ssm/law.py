@@ -16,7 +16,7 @@ from tracetool.core.work import Work
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.loops import GRAPH_US, LOOP_START_US, NEXT_US, SCAN_LOOP
+from tracetool.families.loops import GRAPH_US, LOOP_START_US, NEXT_US, SCAN_LOOP, graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.families.ssm.conv1d import Convolutions, conv1d_work, is_conv1d, is_update
 from tracetool.families.ssm.delta_net import (
@@ -86,6 +86,11 @@ def _convolved(rows: OperatorColumns, keys_alone: float) -> Convolutions:
     return replace(mamba, channels=np.where(is_mamba2(rows), mamba.channels, channels))
 
 
+def _in_loop(rows: OperatorColumns, gpu: Gpu, pieces: Pieces) -> Pieces:
+    """Return these pieces as loops have them: those over TensorRT-LLM's kernels launch a graph for each."""
+    return pieces.looped(graph_steps_s(rows, gpu, "trtllm", SCAN_LOOP))
+
+
 def _conv1d(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     of = _convolved(rows, c["keys_alone"])
     length = of.tokens / of.sequences
@@ -97,14 +102,14 @@ def _conv1d(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         blocks = of.sequences * np.ceil(of.channels / MANY_CHANNELS) * np.ceil(length / FEW_TOKENS)
         chain = np.minimum(length, FEW_TOKENS) * c["token_clk"]
     waves = blocks / gpu.sm_count
-    return _pieces(conv1d_work(of), gpu, c, waves * c["block_clk"], chain)
+    return _in_loop(rows, gpu, _pieces(conv1d_work(of), gpu, c, waves * c["block_clk"], chain))
 
 
 def _conv1d_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     of = _convolved(rows, c["keys_alone"])
     blocks = of.sequences * np.ceil(of.channels / MANY_CHANNELS)
     core = blocks / gpu.sm_count * c["block_clk"]
-    return _pieces(conv1d_work(of), gpu, c, core, distinct=of.moved_bytes / 2.0)
+    return _in_loop(rows, gpu, _pieces(conv1d_work(of), gpu, c, core, distinct=of.moved_bytes / 2.0))
 
 
 def _gdn_chunk(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -123,7 +128,8 @@ def _gdn_chunk(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     serial = rows_of_chunk * c["token_clk"]
     # a read and a write of queries and keys
     normalizing = c["normalized"] * 4.0 * of.tokens * of.key_heads * of.key_dim * of.size
-    return _pieces(work, gpu, c, core, serial, c["pass_factor"], distinct, normalizing)
+    chunks = _pieces(work, gpu, c, core, serial, c["pass_factor"], distinct, normalizing)
+    return _in_loop(rows, gpu, chunks)
 
 
 def _gdn_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -133,7 +139,8 @@ def _gdn_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     distinct = of.sequences * of.states * STATE_BYTES
     more = 2.0 * distinct * (c["state_share"] - 1.0)
     core = blocks / gpu.sm_count * c["block_clk"]
-    return _pieces(delta_rule_work(of), gpu, c, core, distinct=distinct, more=more)
+    update = _pieces(delta_rule_work(of), gpu, c, core, distinct=distinct, more=more)
+    return _in_loop(rows, gpu, update)
 
 
 def _mamba2(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
