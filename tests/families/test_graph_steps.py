@@ -84,7 +84,8 @@ def test_steps_are_of_loops_and_of_gpus_that_have_them() -> None:
 FP4 = {"op": "gemm", "dtype": "nvfp4", "m": 64, "n": 4096, "k": 4096}
 DELTA = {
     "op": "gdn", "dtype": "bf16", "implementation": "chunk_gated_delta_rule", "phase": "context", "batch": 1,
-    "num_tokens": 512, "seq_len": 512, "num_k_heads": 4, "head_k_dim": 128, "num_v_heads": 8, "head_v_dim": 128,
+    "num_tokens": 512, "seq_len": 512, "num_k_heads": 4, "head_k_dim": 128, "num_v_heads": 8,
+    "head_v_dim": 128,
 }  # fmt: skip
 
 
