@@ -131,3 +131,20 @@ def test_no_fit_tries_what_source_alone_tells() -> None:
         told = law.priors["tile_table"].told
         assert told and not {habit.get("tile_table") for habit in law.habits} & {*told}
         assert law.project_habits["generated-experts"]["tile_table"] in told
+
+
+@pytest.mark.parametrize(("dtype", "padded"), [("w4a16_mxfp4", True), ("int4_wo", False)])
+def test_mxfp4_weights_are_read_as_they_are_padded_and_counted_as_they_are(
+    dtype: str, *, padded: bool
+) -> None:
+    """Sizes of 2880 and 360 are stored as 3072 and 512: so many bytes, but no more work."""
+    b200 = load_gpu("b200-sxm")
+    rows = _layers(dtype, tokens=8.0)
+    sizes = {"hidden": np.full(2, 2880.0), "intermediate": np.full(2, 2880.0), "tp": np.full(2, 8.0)}
+    rows = OperatorColumns(rows.family, {**rows.columns, **sizes})
+    law = laws()["moe_weight_only"]
+    stored, plain = (law.pieces(rows, b200, {"padded": elements, "l2_hit": 0.0}) for elements in (256.0, 0.0))
+    more = 3072.0 * 512.0 / (2880.0 * 360.0) if padded else 1.0
+    assert stored.memory_s[0] / plain.memory_s[0] == pytest.approx(more, rel=0.02)
+    assert stored.work.dram_bytes[0] == plain.work.dram_bytes[0]
+    assert stored.work.useful_flops[0] == plain.work.useful_flops[0]

@@ -5,9 +5,11 @@ Equation and sources: docs/families/moe.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from tracetool.core.arrays import Floats, Ints
+from tracetool.core.arrays import Floats, Ints, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.gemm.law import GEMM
@@ -33,6 +35,8 @@ from tracetool.families.moe.tiles import (
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
+#: What the formats of MXFP4 weights have in their names.
+MXFP4 = "mxfp4"
 #: Share of pairs of other GPUs that are left out: the least law.toml allows. [1] By definition of its bounds.
 NO_PAIRS = 0.001
 #: Share of L2 that weights read again and again keep to themselves. [1] A prior.
@@ -94,10 +98,22 @@ def _products(
     return serial, core
 
 
+def _padded(e: Experts, words: Texts, elements: float) -> Experts:
+    """Return layers with the sizes of MXFP4 weights as they are stored: multiples of some elements."""
+    if elements <= 0:
+        return e
+    stored = np.char.find(words.astype(str), MXFP4) >= 0
+    hidden, inner = (
+        np.where(stored, np.ceil(size / elements) * elements, size) for size in (e.hidden, e.inner)
+    )
+    return replace(e, hidden=hidden, inner=inner)
+
+
 def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     e = expert_layers(rows, gpu, c["gate"], c["remote_to_first"])
     n = len(rows)
     words = stored_formats(rows)
+    useful, e = e, _padded(e, words, c["padded"])
     quantized = e.passing_size < 2.0
     # kernels of FP8 reach another share of their peak, and no more than all of it
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
@@ -134,7 +150,7 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.full(n, 0.9),
-        work=layers_work(e, chosen),
+        work=layers_work(useful, chosen),
     )
 
 
@@ -198,6 +214,9 @@ _HOSTS = {
     "moe_fp8_block": _BLOCK_HOST,
     "moe_weight_only": _WEIGHT_HOST,
 }
+#: What vLLM and SGLang pad the sizes of MXFP4 weights to for these kernels. [elements] By definition of
+#: vllm-project/vllm and sgl-project/sglang, layers/quantization/mxfp4.py (``create_weights``).
+_STORED = {"padded": 256.0}
 #: Tiles of these: SGLang's server and TensorRT-LLM's loop time those of 4 bits, of which the middle is taken
 #: to be the fastest; nobody times the others (sglang/srt/model_executor/model_runner.py,
 #: ``_should_run_flashinfer_autotune``; ai-dynamo/aiconfigurator, collector). [units of law.toml] By
@@ -205,8 +224,8 @@ _HOSTS = {
 _MADE: dict[str, dict[str, float]] = {
     "moe_fp8": {"tile_table": FIRST_MADE},
     "moe_fp8_block": {"tile_table": FIRST_MADE},
-    "moe_weight_only": {"tile_table": FIRST_MADE},
-    "moe_fp4": {"tile_table": MIDDLE_MADE},
+    "moe_weight_only": {"tile_table": FIRST_MADE, **_STORED},
+    "moe_fp4": {"tile_table": MIDDLE_MADE, **_STORED},
 }
 _SECTIONS = read_coefficients(__package__)
 
@@ -216,7 +235,7 @@ def _made_host(name: str) -> dict[str, dict[str, tuple[float, float]]]:
     told = {key: (0.0, value) for key, value in _MADE.get(name, {}).items()}
     hosts = {f"{library}/flashinfer_trtllm": told for library in ("vllm", "sglang") if told}
     if name == "moe_fp4":
-        hosts |= {"trtllm/blackwell": told}
+        hosts |= {"trtllm/blackwell": {key: value for key, value in told.items() if key not in _STORED}}
     return hosts
 
 
