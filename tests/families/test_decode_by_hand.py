@@ -189,6 +189,14 @@ def test_triton_fills_the_gpu_once_times_the_logarithm_of_the_keys() -> None:
     assert _parts(habit, batch=4.0, kv_len=256.0 * 16) == pytest.approx(math.ceil(132 * 6 / 32))
 
 
+def test_vllms_triton_launches_16_segments_of_few_lanes_whatever_the_keys() -> None:
+    habit = {"split_fill": 5.0, "most_parts": 1024.0}
+    lanes = _rows().number("kv_heads")[0]
+    for keys in (4.0, 256.0, 65536.0):
+        assert _parts(habit, batch=128.0 / lanes, kv_len=keys) == pytest.approx(16)
+        assert _parts(habit, batch=128.0 / lanes + 1.0, kv_len=keys) == 1
+
+
 XQA_HABIT = {"split_fill": 4.0, "most_parts": 1024.0, "vector_heads": 33.0, "split_seen": 2.0}
 
 

@@ -16,6 +16,7 @@ from tracetool.families.attention.decode_hosts import (
     HOST,
     LIBRARY_HABITS,
     NAME_HABITS,
+    SEGMENTS,
     XQA,
 )
 from tracetool.families.attention.prefill import launches_us
@@ -52,6 +53,9 @@ VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
 #: The choice of ``split_fill`` that is FlashAttention 3's [1], and key tiles up to which that does not split
 #: [tiles]. By definition of Dao-AILab/flash-attention, ``hopper/heuristics.h``; tiles by ``tile_size.h``.
 EVEN, FEW_TILES = 2, 4.0
+#: Lanes up to which vLLM's Triton kernels split keys, and into how many parts. [1] By definition of it:
+#: ``decode_hosts.py``.
+MOST_SPLIT, SPLIT_PARTS = 128.0, 16.0
 #: The compute capabilities whose XQA splits keys in 8 bits, the first of which has such a kernel of its own.
 #: [1] By definition of NVIDIA/TensorRT-LLM, ``attentionOp.cpp`` and ``decoderXQAImplPrecompiled.cpp``.
 XQA_SPLIT_8 = (9, 12)
@@ -139,6 +143,8 @@ def _split(
     if c["split_fill"] == XQA:
         rooted = rooted_split(lanes, slots / c["resident"], keys, lanes / of_one)
         return np.where(vector, split_keys(lanes, slots * c["split_waves"], keys, least), rooted)
+    if c["split_fill"] == SEGMENTS:
+        return np.where(lanes <= MOST_SPLIT, SPLIT_PARTS, 1.0)
     if c["split_fill"] > EVEN:
         return growing_split(lanes, slots / c["resident"], keys)
     if c["split_fill"] == EVEN:
@@ -205,7 +211,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     inside = kv8 if c["split_seen"] > 1 else np.full(len(rows), c["split_seen"] > 0)
     split_over = np.where(inside, seen, s.kv_len)
     parts = _split(lanes, lanes / s.batch, slots, split_over, key_tile, least, vector, c)
-    parts = np.minimum(np.minimum(parts, all_tiles), c["most_parts"])
+    # segments are launched whether there are tiles for them or not
+    parts = np.minimum(parts, all_tiles if c["split_fill"] != SEGMENTS else np.inf)
+    parts = np.minimum(parts, c["most_parts"])
     if c["split_fill"] == XQA and not XQA_SPLIT_8[0] <= capability(gpu) < XQA_SPLIT_8[1]:
         parts = np.where(kv8 & ~vector, 1.0, parts)
     if c["split_single"] <= 0:

@@ -15,6 +15,8 @@ from tracetool.families.loops import LONGER, NEXT_US, SHORT
 
 #: The choice of ``split_fill`` that is TensorRT-LLM's XQA. [1] By definition here.
 XQA: Final = 4
+#: That of vLLM's Triton kernels. [1] By definition here.
+SEGMENTS: Final = 5
 
 #: TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, by the window in fp8 alone, and leaves other
 #: groups to a kernel without tensor cores. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM: see
@@ -55,6 +57,12 @@ _FLASH2: Final[Host] = {
 FLASHINFER = {
     "pack_windowed": 1.0, "tile_rows": 16.0, "resident": 2.0, "split_fill": 0.0, "split_waves": 1.0,
     "split_seen": 1.0, "split_single": 1.0, "scan_sequences": 0.0,
+}  # fmt: skip
+#: vLLM's Triton kernels split every sequence into 16 segments while sequences and key heads make no more than
+#: 128 blocks, and none beyond. [units of decode.toml] By definition of vllm-project/vllm,
+#: vllm/v1/attention/backends/triton_attn.py (``MIN_LAUNCH_GRID_SIZE_2D``, ``NUM_PAR_SOFTMAX_SEGMENTS``).
+_VLLM_TRITON: Final[Host] = {
+    "split_fill": (0.0, 5.0), "split_single": (0.0, 1.0), "most_parts": (0.0, 1024.0),
 }  # fmt: skip
 #: Blackwell's generated kernels, which split keys once over the GPU and skip those before a window.
 #: [units of decode.toml] By definition of flashinfer-ai/flashinfer, ``trtllm/fmha/fmhaKernels.h``.
@@ -97,6 +105,7 @@ HOST: Final[dict[str, Host]] = {
     "sglang/flash_attention": {"kv8_casts": (0.0, 2.0)},
     f"sglang/flash_attention/{WARPS}": {"tile_rows": (0.0, 128.0)},
     "vllm/trtllm": {"vector_heads": (0.0, 0.0)},
+    "vllm/triton": _VLLM_TRITON,
     "sglang/trtllm": {"vector_heads": (0.0, 0.0), "launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
     "trtllm": SHORT,
     "trtllm/torch_flow/ada": told(XQA_HABITS),
