@@ -14,6 +14,7 @@ from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import count_work
 from tracetool.families.ssm.conv1d import tokens_of
 from tracetool.hardware.load import load_gpu
+from tracetool.model.implementations import members
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table
 
@@ -154,3 +155,11 @@ def test_a_sequence_no_multiple_of_eight_tokens_takes_slower_blocks(length: int,
     pieces = _pieces(changes, block_tokens=1024.0, block_clk=10_000.0, odd_block=2.5)
     blocks = 4 * (2 * 16 * 128 + 32 * 128) * (1 if length == 1024 else 2)
     assert pieces.core_cycles[0] == pytest.approx(odd * blocks / GPU.sm_count * 10_000.0)
+
+
+def test_a_kernel_one_loop_ran_on_its_gpu_alone_is_not_taken_for_others() -> None:
+    """SGLang's loop on the A100 convolves keys in CUDA; elsewhere, on GPUs nearest to it too, in Triton."""
+    for name, kernel in (("a100-sxm", (1024.0, 1.0)), ("a10", (8.0, 0.0)), ("l40s", (8.0, 0.0))):
+        (ran,) = members(laws()["conv1d"], load_gpu(name), "sglang 0.5.14", CONVOLUTION)
+        chosen = {key: prior.value for key, prior in laws()["conv1d"].priors.items()} | dict(ran.coefficients)
+        assert (chosen["block_tokens"], chosen["keys_alone"]) == kernel

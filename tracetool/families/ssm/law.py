@@ -197,6 +197,12 @@ _CHUNK_HOST = {
     "trtllm": _GRAPHS,
     "sglang": {"launch_us": (1.0, 2.0 * NEXT_US), "normalized": (1.0, 1.0)},
 }
+#: Its loops over SGLang's convolutions run the one written in Triton; that of its version for Ampere the one
+#: written in CUDA (there, too).
+_CONVOLUTION_HOST = {
+    "sglang": {"block_tokens": (0.0, FEW_TOKENS), "keys_alone": (0.0, 0.0)},
+    "sglang/ampere-ga100": {**_GRAPHS, "block_tokens": (0.0, STEP_TOKENS), "keys_alone": (0.0, 1.0)},
+}
 _STEP_HOST = {
     "trtllm": {**_GRAPHS, "state_share": (0.75, 0.0), "block_clk": (0.75, 0.0)},
     "sglang/ampere-ga100": _GRAPHS,
@@ -213,6 +219,7 @@ CONV1D = Law(
         "trtllm": _CUDA_ALONE,
         "torch": {**_CUDA_ALONE, "keys_alone": 0.0},
     },
+    library_host=_CONVOLUTION_HOST,
     by_row=True,
 )
 CONV1D_UPDATE = Law(
