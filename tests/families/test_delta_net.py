@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.implementations import implementations
+from tracetool.families.loops import GRAPH_US, LOOP_START_US, SCAN_LOOP
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import count_work
@@ -163,3 +165,17 @@ def test_a_kernel_one_loop_ran_on_its_gpu_alone_is_not_taken_for_others() -> Non
         (ran,) = members(laws()["conv1d"], load_gpu(name), "sglang 0.5.14", CONVOLUTION)
         chosen = {key: prior.value for key, prior in laws()["conv1d"].priors.items()} | dict(ran.coefficients)
         assert (chosen["block_tokens"], chosen["keys_alone"]) == kernel
+
+
+def test_launches_of_a_loop_over_graphs_stay_with_the_gpu_it_ran_on() -> None:
+    """Halfway from the A100's launch, less the graph it alone was launched in, to that of other GPUs."""
+    update = laws()["conv1d_update"]
+    (graphs,), (there,) = (
+        members(update, load_gpu(name), "sglang 0.5.14", "causal_conv1d_update")
+        for name in ("a100-sxm", "a10")
+    )
+    (one,) = (one for one in implementations("conv1d_update") if one.stack == "sglang")
+    others = one.laws["conv1d_update"].values["launch_us"]
+    alone = graphs.coefficients["launch_us"] - GRAPH_US - LOOP_START_US / SCAN_LOOP
+    assert others < there.coefficients["launch_us"] < graphs.coefficients["launch_us"]
+    assert there.coefficients["launch_us"] == pytest.approx((alone * others) ** 0.5)

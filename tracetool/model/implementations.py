@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -238,12 +239,19 @@ def _standing_for(called: str, law: Law, one: Implementation, member: Member) ->
     return replace(member, coefficients={**member.coefficients, **told}) if told else member
 
 
-def coefficients_on(law: Law, fitted: FittedLaw, architecture: str, stack: str = "") -> dict[str, float]:
+def coefficients_on(
+    law: Law,
+    fitted: FittedLaw,
+    architecture: str,
+    stack: str = "",
+    nearest_alone: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, float]:
     """Return an implementation's coefficients on GPUs of an architecture.
 
     On one not measured each is halfway, of its logarithm, from the nearest's to the implementation's:
     neighbors share a part of what architectures change. Sizes and habits, which have no value in between, are
-    the nearest's. Of a law whose neighbors share nothing all are the implementation's.
+    the nearest's. Of a law whose neighbors share nothing all are the implementation's. ``nearest_alone`` is
+    what the nearest have beside what any other has.
     """
     values = fitted.on(architecture, stack)
     if architecture in fitted.architectures:
@@ -251,9 +259,10 @@ def coefficients_on(law: Law, fitted: FittedLaw, architecture: str, stack: str =
     towards = _TOWARDS_CENTER_OF.get(law.name, _TOWARDS_CENTER)
     if towards >= 1.0:
         return dict(fitted.values)
-    for name, near in values.items():
+    for name, measured in values.items():
         prior = law.priors.get(name)
-        center = fitted.values.get(name, prior.value if prior else near)
+        center = fitted.values.get(name, prior.value if prior else measured)
+        near = max(measured - nearest_alone.get(name, 0.0), min(measured, center))
         if prior is not None and prior.fitted and min(near, center) > 0.0:
             values[name] = near ** (1.0 - towards) * center**towards
     return values
@@ -281,6 +290,13 @@ def _told_there(
     return told
 
 
+def _there_alone(law: Law, one: Implementation, architecture: str, measured: str) -> dict[str, float]:
+    """Return what source adds to coefficients on the architecture ``measured`` and not on another."""
+    called = max(one.names, default="")
+    there, here = (host_of(law, one.stack, called, place) for place in (architecture, measured))
+    return {name: more for name, (factor, more) in here.items() if factor == 1.0 and name not in there}
+
+
 def _of_parent(law: Law, fitted: FittedLaw, gpu: Gpu) -> dict[str, float]:
     """Return the coefficients of another format on a GPU, in step with it where it was not measured there."""
     values = coefficients_on(law, fitted, gpu.architecture)
@@ -298,11 +314,13 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
         bands.other_version if bands is not None and other_version(fitted, stack, gpu.architecture) else 1.0
     )
     low, high = (side * wider for side in fitted.band_on(gpu.architecture, stack))
-    values, rows = coefficients_on(law, fitted, gpu.architecture, stack), fitted.gpus
-    values |= told_by_version(law, one, stack)
+    rows = fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
     near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
+    there_alone = _there_alone(law, one, gpu.architecture, load_gpu(donors[0]).architecture) if donors else {}
+    values = coefficients_on(law, fitted, gpu.architecture, stack, there_alone)
+    values |= told_by_version(law, one, stack)
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows and not fitted.lent_by:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
