@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.prefill import ENCODER, PREFILL, _written
+from tracetool.families.attention.prefill import ENCODER, PREFILL
+from tracetool.families.attention.prefill_hosts import written
 from tracetool.hardware.load import load_gpu
 
 GPU = load_gpu("h100-sxm")
@@ -180,5 +181,5 @@ def test_encoders_pad_heads_as_their_kernels_do(pad: int, dim: int, padded: int)
 
 
 def test_tokens_that_an_sm_writes_at_once_cost_their_share() -> None:
-    one, four = (_written(at_once)["token_clk"] for at_once in (1.0, 4.0))
+    one, four = (written(at_once)["token_clk"] for at_once in (1.0, 4.0))
     assert four == (0.0, one[1] / 4.0)

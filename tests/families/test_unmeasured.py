@@ -408,3 +408,15 @@ def test_encoders_that_take_the_kernels_of_prefill_write_no_cache() -> None:
         for more in ({}, {k: lender.coefficients[k] for k in ("cache_passes", "token_clk")})
     )
     assert as_lent < 0.8 * with_write
+
+
+def test_loops_that_begin_in_a_window_pass_the_rest_of_the_keys_by() -> None:
+    """SGLang's kernels in Triton meet each tile outside of a window; vLLM's, though not measured, do not."""
+    law = laws()["prefill"]
+    every = tuple(one for one in implementations(law.name) if one.stack != "vllm")
+    (measured,) = members(law, load_gpu("l40s"), "sglang 0.5.14", "triton", every)
+    assert measured.coefficients["skip_clk"] > 1000.0
+    told = members(law, load_gpu("l40s"), "vllm 0.24.0", "vllm_triton_attn", every)
+    assert measured.name in {one.name for one in told}
+    assert {one.coefficients["skip_clk"] for one in told} == {law.priors["skip_clk"].value}
+    assert {one.coefficients["window_tile"] for one in told} == {law.priors["window_tile"].value}

@@ -1,0 +1,111 @@
+"""What public source tells of prefill attention in vLLM, SGLang, TensorRT-LLM and PyTorch: tiles and hosts.
+
+Of each library, then of an architecture or of kernels by a word of their name: by coefficient a factor and
+what is added (:class:`tracetool.families.law.Law`); a factor of 0 states the form. docs/families/prefill.md
+says what that is worth.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US, Host
+from tracetool.families.attention.tile_sizes import FLASHINFER, SGLANG_TRITON, TRTLLM_WARPS, VLLM_TRITON
+from tracetool.families.law import TENSOR_MEMORY, WARPS
+from tracetool.families.loops import LONGER, SHORT
+
+#: Start and end of the main kernel alone [us], and its own passes over Q, K, V and O [1]: coefficients are
+#: fitted to operators, whose other kernels stand in a run as rows of their own. Both a prior.
+ALONE_US, ALONE_PASSES = 2.0, 0.4
+#: From the place of a token to its keys and values in the cache: two waits for memory. [clk] A prior.
+WRITE_CLK = 1200.0
+#: A read and a write of each new key and value, in reads at the memory's peak: 0.85 of it is reached. [1] A
+#: prior.
+WRITE_PASSES = 2.0 / 0.85
+#: Tokens an SM writes at once: vLLM's kernel takes a block of 512 threads for each, SGLang's a warp. [1] By
+#: definition of vllm-project/vllm, csrc/cache_kernels.cu (``reshape_and_cache_flash``), and
+#: sgl-project/sglang, python/sglang/jit_kernel (``store_cache``); an SM holds 2048 threads.
+VLLM_TOKENS, SGLANG_TOKENS = 4.0, 64.0
+
+
+def written(at_once: float) -> Host:
+    """Return what a kernel costs that copies new keys and values to the cache, some tokens an SM at once."""
+    return {"cache_passes": (0.0, WRITE_PASSES), "token_clk": (0.0, WRITE_CLK / at_once)}
+
+
+#: FlashAttention 2 meets keys in pages by its split kernel, 64 queries a tile, and packs the heads of a group
+#: for one query alone (Dao-AILab/flash-attention, csrc/flash_attn/src/flash_fwd_launch_template.h). What
+#: SGLang builds for Ampere is FlashAttention 3, which packs them and takes 128 (hopper/tile_size.h).
+#: Queries a tile, and how heads are packed [1]: by definition of these sources.
+_PAGED = {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 1.0)}
+#: The same of kernels that pack all heads of a group. [1] By definition of these sources.
+_PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
+#: A kernel of TensorRT-LLM rotates the queries too, a pass over them, another lays out the sequences, and
+#: none packs heads (NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/attentionOp.cpp,
+#: ``invokeBuildDecoderInfo``, ``invokeQKVPreprocessing``); layers of vLLM and SGLang take queries rotated and
+#: write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that of PyTorch
+#: has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
+#: FlashInfer's own kernel, by those sources.
+_OWN_FLASHINFER = {"by_head": (0.0, FLASHINFER), "pack_heads": (0.0, 2.0)}
+#: Where results lie in tensor memory a block takes two tiles of 128 queries at once, but for Triton's kernels
+#: (Dao-AILab/flash-attention, flash_attn/cute/flash_fwd_sm100.py, ``q_stage``; NVIDIA/cutlass,
+#: examples/77_blackwell_fmha). [1] By definition of these sources.
+_TWO_TILES = {"query_tile": (0.0, 256.0), "by_head": (0.0, 0.0)}
+ELSEWHERE: Final[dict[str, Host]] = {
+    **{f"{library}/{TENSOR_MEMORY}": _TWO_TILES for library in ("vllm", "sglang", "trtllm")},
+    "sglang/triton": {"by_head": (0.0, SGLANG_TRITON)},
+    "vllm/triton": {"by_head": (0.0, VLLM_TRITON)},
+}
+#: Loops that begin at the first tile of a window, and masks without a branch: SGLang's kernels in Triton meet
+#: each tile and ask whether any of it counts (vllm/v1/attention/ops/triton_unified_attention.py).
+#: [units of prefill.toml] Both a prior, that of the file.
+_WINDOWS_ENTERED: Final[Host] = {"skip_clk": (0.0, 8.0), "window_tile": (0.0, 1.0)}
+HOST: Final[dict[str, Host]] = {
+    "vllm": {**written(VLLM_TOKENS), **SHORT},
+    "vllm/fa2": _PAGED,
+    # where prompts have one query vLLM calls kernels made for decode: all heads of a group are in one tile
+    "vllm/trtllmdecode": {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 2.0)},
+    # it expands keys and values of 8 bits to 16 before: a read and a write more, and keys as wide as queries
+    # (vllm/v1/attention/backends/flashinfer.py, ``trtllm_prefill_attn_kvfp8_dequant``)
+    "vllm/trtllmprefill": {"kv8_pass": (0.0, 2.0), "kv8_step": (0.0, 1.0), "kv8_dim": (0.0, 1.0)},
+    "vllm/flash_attn/ampere-ga100": _PAGED,
+    "sglang": {**written(SGLANG_TOKENS), **LONGER, "kv8_casts": (0.0, 2.0)},
+    # keys and values converted, the largest number of the query found, and that quantized, as in decode
+    "sglang/trtllm": {"fp8_launch_us": (0.0, CAST_US + 2.0 * LAUNCH_US)},
+    "sglang/flash_attention/ampere-ga100": _PACKED,
+    f"sglang/flashinfer/{WARPS}": _OWN_FLASHINFER,
+    f"vllm/fiprefill/{WARPS}": _OWN_FLASHINFER,
+    "sglang/triton": {"by_head": (0.0, SGLANG_TRITON), "pack_heads": (0.0, 0.0)},
+    "vllm/triton": {"by_head": (0.0, VLLM_TRITON), "pack_heads": (0.0, 2.0), **_WINDOWS_ENTERED},
+    "trtllm": {
+        "pass_factor": (1.0, 1.0),
+        "launch_us": (1.0, 2.0 * ALONE_US),
+        "pack_heads": (0.0, 0.0),
+        **SHORT,
+    },
+    f"trtllm/{WARPS}": {"by_head": (0.0, TRTLLM_WARPS)},
+    "torch": {
+        "pass_factor": (0.0, ALONE_PASSES),
+        "cache_passes": (0.0, ALONE_PASSES),
+        "token_clk": (0.0, 0.0),
+        "launch_us": (0.0, ALONE_US),
+    },
+}
+
+#: FlashInfer's own kernels pack the heads of a group and take 128 queries a tile; one more writes the cache
+#: (flashinfer-ai/flashinfer, include/flashinfer/attention/prefill.cuh, scheduler.cuh).
+#: [1], [us] By definition of these sources, and a prior for each launch.
+FLASHINFER_OWN = {"pack_heads": 2.0, "by_head": FLASHINFER, "launch_us": 2.0 * ALONE_US}
+FIDECODE = {**FLASHINFER_OWN, "query_tile": 128.0, "by_head": 0.0}
+
+#: Of encoders, which have no cache to write: TensorRT-LLM's two kernels more and its pass are those of
+#: prefill; its kernels for Hopper pad heads to a power of two (cpp/kernels/fmha_v2/src/fmha/warpspec,
+#: kernel_traits.h, ``D``: of heads up to 128).
+ENCODER_HOST: Final[dict[str, Host]] = {
+    "vllm": SHORT,
+    "sglang": LONGER,
+    "trtllm": {"pass_factor": (1.0, 1.0), "launch_us": (1.0, 2.0 * ALONE_US), **SHORT},
+    f"trtllm/{WARPS}": {"by_head": (0.0, TRTLLM_WARPS)},
+    "trtllm/hopper": {"pad_dim": (0.0, 1.0)},
+    "torch": HOST["torch"],
+}
