@@ -149,19 +149,19 @@ def library_left_out(parts: Sequence[Rows], whole: Fit) -> Iterator[tuple[str, R
                 continue
             left = part.take(of)
             eager = launched(left)
-            told, untold = [], []
+            by_source, untold = [], []
             for other, name in LIBRARIES.items():
                 if other == library or (other == "trtllm" and eager.any()):
                     continue
-                lent = as_of(library, other, {**priors_of(part), **found.of(part)})
-                told.append(np.log(left.predicted_us(lent)))
+                of_other = as_of(library, other, {**priors_of(part), **found.of(part)})
+                by_source.append(np.log(left.predicted_us(of_other)))
                 renamed = np.where(eager, f"{name}_eager", f"{name}_graph" if other != "trtllm" else name)
                 columns = {**left.columns.columns, "implementation": renamed.astype(object)}
                 columns.pop("stack")
                 as_other = replace(left, columns=OperatorColumns(left.columns.family, columns))
                 untold.append(np.log(as_other.predicted_us(found.of(part))))
             measured = np.log(left.measured_us)
-            yield library, left, np.mean(told, axis=0) - measured, np.mean(untold, axis=0) - measured
+            yield library, left, np.mean(by_source, axis=0) - measured, np.mean(untold, axis=0) - measured
 
 
 def inside_of_others(
@@ -197,13 +197,13 @@ def as_of(library: str, other: str, c: Mapping[str, float]) -> dict[str, float]:
     and to read as in two shots.
     """
     start = f"{other}_"
-    lent = {key.removeprefix(start): value for key, value in c.items() if key.startswith(start)}
-    if "two_start" in lent:
-        lent = {
-            "symmetric_start": 2.0 * lent["two_start"],
-            "added_share": lent["two_share"], "symmetric_share": lent["two_share"], **lent,
+    of_other = {key.removeprefix(start): value for key, value in c.items() if key.startswith(start)}
+    if "two_start" in of_other:
+        of_other = {
+            "symmetric_start": 2.0 * of_other["two_start"],
+            "added_share": of_other["two_share"], "symmetric_share": of_other["two_share"], **of_other,
         }  # fmt: skip
-    return {**c, **{f"{library}_{key}": value for key, value in lent.items() if f"{library}_{key}" in c}}
+    return {**c, **{f"{library}_{key}": value for key, value in of_other.items() if f"{library}_{key}" in c}}
 
 
 def not_stated(part: Rows, found: Fit) -> Floats:
@@ -256,9 +256,9 @@ def main() -> None:
                 by_law[law]["other"] = others
     frames = [one.frame("sizes held out") for one in inside]
     frames += [one.frame("GPU left out") for one in gpu_left_out(parts, whole, bands)]
-    for library, rows, told, untold in outside:
-        held = inside_of_others(library, rows, told, outside)
-        frames.append(Judged(rows, told, held).frame(LEFT_OUT))
+    for library, rows, by_source, untold in outside:
+        held = inside_of_others(library, rows, by_source, outside)
+        frames.append(Judged(rows, by_source, held).frame(LEFT_OUT))
         held = _inside(untold, bands[rows.gpu.name][rows.law.name]["other"])
         frames.append(Judged(rows, untold, held).frame("source not asked"))
     frames += [

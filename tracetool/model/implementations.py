@@ -318,13 +318,13 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
     near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
-    there_alone = _there_alone(law, one, gpu.architecture, load_gpu(donors[0]).architecture) if donors else {}
+    measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
+    there_alone = _there_alone(law, one, gpu.architecture, nearest[0].architecture) if not alike else {}
     values = coefficients_on(law, fitted, gpu.architecture, stack, there_alone)
     values |= told_by_version(law, one, stack)
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows and not fitted.lent_by:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
-    measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
     if alike:
         values = unhidden(law, values, gpu, measured)
     else:

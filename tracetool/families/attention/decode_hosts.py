@@ -62,7 +62,7 @@ FLASHINFER = {
 #: 128 blocks, and none beyond. [units of decode.toml] By definition of vllm-project/vllm,
 #: vllm/v1/attention/backends/triton_attn.py (``MIN_LAUNCH_GRID_SIZE_2D``, ``NUM_PAR_SOFTMAX_SEGMENTS``).
 _VLLM_TRITON: Final[Host] = {
-    "split_fill": (0.0, 5.0), "split_single": (0.0, 1.0), "most_parts": (0.0, 1024.0),
+    "split_fill": (0.0, float(SEGMENTS)), "split_single": (0.0, 1.0), "most_parts": (0.0, 1024.0),
 }  # fmt: skip
 #: Blackwell's generated kernels, which split keys once over the GPU and skip those before a window.
 #: [units of decode.toml] By definition of flashinfer-ai/flashinfer, ``trtllm/fmha/fmhaKernels.h``.

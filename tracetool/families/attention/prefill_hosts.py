@@ -11,9 +11,11 @@ from typing import Final
 
 from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US, Host
 from tracetool.families.attention.tile_sizes import FLASHINFER, SGLANG_TRITON, TRTLLM_WARPS, VLLM_TRITON
+from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import TENSOR_MEMORY, WARPS
 from tracetool.families.loops import LONGER, SHORT
 
+_PRIORS = read_coefficients(__package__, "prefill")["prefill"]
 #: Start and end of the main kernel alone [us], and its own passes over Q, K, V and O [1]: coefficients are
 #: fitted to operators, whose other kernels stand in a run as rows of their own. Both a prior.
 ALONE_US, ALONE_PASSES = 2.0, 0.4
@@ -40,12 +42,8 @@ def written(at_once: float) -> Host:
 _PAGED = {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 1.0)}
 #: The same of kernels that pack all heads of a group. [1] By definition of these sources.
 _PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
-#: A kernel of TensorRT-LLM rotates the queries too, a pass over them, another lays out the sequences, and
-#: none packs heads (NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/attentionOp.cpp,
-#: ``invokeBuildDecoderInfo``, ``invokeQKVPreprocessing``); layers of vLLM and SGLang take queries rotated and
-#: write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that of PyTorch
-#: has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
-#: FlashInfer's own kernel, by those sources.
+#: FlashInfer's own kernel, which packs them too. [1] By definition of flashinfer-ai/flashinfer,
+#: include/flashinfer/attention/prefill.cuh.
 _OWN_FLASHINFER = {"by_head": (0.0, FLASHINFER), "pack_heads": (0.0, 2.0)}
 #: Where results lie in tensor memory a block takes two tiles of 128 queries at once, but for Triton's kernels
 #: (Dao-AILab/flash-attention, flash_attn/cute/flash_fwd_sm100.py, ``q_stage``; NVIDIA/cutlass,
@@ -58,8 +56,13 @@ ELSEWHERE: Final[dict[str, Host]] = {
 }
 #: Loops that begin at the first tile of a window, and masks without a branch: SGLang's kernels in Triton meet
 #: each tile and ask whether any of it counts (vllm/v1/attention/ops/triton_unified_attention.py).
-#: [units of prefill.toml] Both a prior, that of the file.
-_WINDOWS_ENTERED: Final[Host] = {"skip_clk": (0.0, 8.0), "window_tile": (0.0, 1.0)}
+#: Both are the priors of prefill.toml.
+_WINDOWS_ENTERED: Final[Host] = {name: (0.0, _PRIORS[name].value) for name in ("skip_clk", "window_tile")}
+#: A kernel of TensorRT-LLM rotates the queries too, a pass over them, another lays out the sequences, and
+#: none packs heads (NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/attentionOp.cpp,
+#: ``invokeBuildDecoderInfo``, ``invokeQKVPreprocessing``); layers of vLLM and SGLang take queries rotated and
+#: write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that of PyTorch
+#: has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
 HOST: Final[dict[str, Host]] = {
     "vllm": {**written(VLLM_TOKENS), **SHORT},
     "vllm/fa2": _PAGED,

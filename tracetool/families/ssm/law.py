@@ -197,8 +197,8 @@ _CHUNK_HOST = {
     "trtllm": _GRAPHS,
     "sglang": {"launch_us": (1.0, 2.0 * NEXT_US), "normalized": (1.0, 1.0)},
 }
-#: Its loops over SGLang's convolutions run the one written in Triton; that of its version for Ampere the one
-#: written in CUDA (there, too).
+#: Loops of ai-dynamo/aiconfigurator over SGLang run the convolution in Triton; that of the version for
+#: Ampere runs the one in CUDA (``collect_gdn.py``, as above).
 _CONVOLUTION_HOST = {
     "sglang": {"block_tokens": (0.0, FEW_TOKENS), "keys_alone": (0.0, 0.0)},
     "sglang/ampere-ga100": {**_GRAPHS, "block_tokens": (0.0, STEP_TOKENS), "keys_alone": (0.0, 1.0)},
