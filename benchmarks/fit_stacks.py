@@ -42,7 +42,10 @@ HERE = Path(__file__).resolve().parent.parent
 FAMILIES = HERE / "tracetool" / "families"
 SOURCE = "aiconfigurator-perf"
 #: Fewer rows than this leave an implementation to its library's others. [rows]
-LEAST_ROWS = 120
+LEAST_ROWS = 40
+#: Implementations without coefficients, for their law has no form for what they do: FlashAttention 4's
+#: decode on Hopper takes 2 to 5 us of one SM for each sequence and KV head.
+WITHOUT_FORM = {("decode", "vllm-flash-attn-fa4")}
 
 
 @dataclass(frozen=True)
@@ -238,9 +241,9 @@ def merge(parts: Iterable[GpuRows]) -> GpuRows:
 
 
 def sets_of(every: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
-    """Return cells by law and implementation, those with rows enough."""
+    """Return cells by law and implementation, those with rows enough and a form."""
     found: dict[tuple[str, str], list[Cell]] = {}
-    for cell in every:
+    for cell in (one for one in every if (one.law, one.set_name) not in WITHOUT_FORM):
         found.setdefault((cell.law, cell.set_name), []).append(cell)
     return {k: v for k, v in found.items() if sum(len(c.part.data.measured_s) for c in v) >= LEAST_ROWS}
 

@@ -22,6 +22,8 @@ from tracetool.hardware.priors import prior_number
 
 #: Share of the kernel's coefficients in the parent's format, in ln, beside those of the format elsewhere. [1]
 _FROM_PARENT = prior_number("implementations.from_parent")
+#: Fewer measured rows tell nothing of another law. [rows] A prior.
+_LEAST_LENT = 120
 
 
 def formats_of(law: str) -> frozenset[str]:
@@ -59,8 +61,13 @@ def with_parents(
     if not called or not library or not law.parent or _named(own, library, called):
         return own
     pool = implementations(law.parent) if every is None else every
-    lent = tuple(one for one in _named(pool, library, called) if law.parent in one.laws)
+    lent = tuple(one for one in _named(pool, library, called) if _may_lend(one.laws.get(law.parent)))
     return (*own, *(replace(one, laws={**one.laws, law.name: _lent(law, one)}) for one in lent))
+
+
+def _may_lend(fitted: FittedLaw | None) -> bool:
+    """Return whether a fit has rows enough to tell of another law: few tell of their own shapes alone."""
+    return fitted is not None and sum(fitted.gpus.values()) >= _LEAST_LENT
 
 
 def _named(pool: tuple[Implementation, ...], library: str, called: str) -> tuple[Implementation, ...]:
