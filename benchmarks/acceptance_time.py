@@ -4,10 +4,11 @@ usage: python benchmarks/acceptance_time.py [DATA_ROOT] [--folder FOLDER] [--ope
            [--setting SETTING ...] [--few GPU ...] [--rerun] [--print]
 
 By operator, as held_out_stacks.py tells them: other shapes, another version, a GPU left out, a library
-left out; as few_rows.py, 10, 50 and 200 rows of a GPU left out; collectives as collectives.py; coefficients
-counted by pair of an implementation's law and a GPU, beside those of a law fitted for each. Each fit and each
-result is kept in FOLDER (../acceptance) as it comes: the command goes on where it was cut short, and asks
-nothing anew that it has told unless --rerun is given. --print fits nothing. All of it takes hours of a core.
+left out, a named kernel left out; as few_rows.py, 10, 50 and 200 rows of a GPU left out; collectives as
+collectives.py; coefficients counted by pair of an implementation's law and a GPU, beside those of a law
+fitted for each. Each fit and each result is kept in FOLDER (../acceptance) as it comes: the command goes on
+where it was cut short, and asks nothing anew that it has told unless --rerun is given. --print fits nothing.
+All of it takes hours of a core.
 """
 
 from __future__ import annotations
@@ -162,6 +163,10 @@ def say(results: Mapping[str, Any]) -> None:
     for operator in OPERATORS:
         if entry := results.get(operator, {}).get("recent"):
             print(f"{operator:23s} {entry_text(entry['tables'], GPU, entry['holds'])}")
+    print("\na named kernel of a library left out, its others known (not asked)")
+    for operator in OPERATORS:
+        if entry := results.get(operator, {}).get("implementation"):
+            print(f"{operator:23s} {entry_text(entry['tables'], None, entry['holds'])}")
     print("\nrows of a new GPU and library")
     for key in sorted(k for k in results if k.startswith("few ")):
         line = [

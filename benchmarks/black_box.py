@@ -147,7 +147,7 @@ def score(setting: str, cell: Cell, told: Learned) -> Scored:
     nothing = np.zeros(len(error), dtype=np.bool_)
     return Scored(
         setting, cell.operator, cell.law, cell.part.gpu.name, cell.stack, cell.implementation,
-        seen=True, single=True, error=error, inside=nothing, needed=error,
+        cell.set_name, seen=True, single=True, stood_for=False, error=error, inside=nothing, needed=error,
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
     parser.add_argument("--operator", nargs="*", default=OPERATORS)
-    parser.add_argument("--setting", nargs="*", default=SETTINGS, choices=SETTINGS)
+    parser.add_argument("--setting", nargs="*", default=SETTINGS[:-1], choices=SETTINGS[:-1])
     parser.add_argument("--rows", type=int, default=1500, help="most rows of a cell that are tested")
     parser.add_argument("--plain", action="store_true", help="learn the duration itself")
     parser.add_argument("--keep", type=Path, help="file to pickle the errors into")

@@ -33,7 +33,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
 from tracetool.model.dispatched import dispatched, tells
-from tracetool.model.implementations import in_other_library, members
+from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members
 from tracetool.model.mixtures import member_pieces
 from tracetool.model.unmeasured_libraries import told_by_source
 
@@ -42,7 +42,7 @@ HERE = Path(__file__).resolve().parent.parent
 ROWS = 1500
 #: Bands and factors before anything is left out.
 NOTHING = TransferBands(WIDE, WIDE)
-SETTINGS = ("shapes", "version", "gpu", "library")
+SETTINGS = ("shapes", "version", "gpu", "library", "implementation")
 
 
 def taken(part: GpuRows, most: int = ROWS) -> GpuRows:
@@ -62,7 +62,8 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
     of_law = tuple(one for one in registry if cell.law in one.laws)
     known = is_known(cell.law, cell.stack, of_law)
     n = len(data.measured_s)
-    error, needed, inside, alone = np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_), []
+    error, needed, inside = np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_)
+    alone, stood_for = [], []
     kernels = [(cell.implementation, np.arange(n))]
     if not cell.implementation and tells(law):
         kernels = dispatched(law, data.rows, gpu, cell.stack)
@@ -77,10 +78,11 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
         inside[places] = (off >= low) & (off <= high)
         alone.append(len(every) == 1)
+        stood_for.append(any(ANOTHER_KERNEL in one.basis for one in every))
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
-        setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation,
-        gpu.architecture in fitted, all(alone), error, inside, needed,
+        setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation, cell.set_name,
+        gpu.architecture in fitted, all(alone), all(stood_for), error, inside, needed,
     )  # fmt: skip
 
 
@@ -164,6 +166,8 @@ def run(
     for setting, value, tested, rest in left_out(every, whole, settings, jobs, only, folder):
         told = [replace(cell, implementation="") for cell in tested] if unnamed else tested
         trials += [(setting, value, cell, registry_of(rest)) for cell in told]
+    if "implementation" in settings:
+        trials += [one for cell in every for one in without_set(cell, whole)]
     trials = [one for one in trials if _fitted(one[2], one[3])]
     first = [score(setting, cell, known, NOTHING) for setting, _, cell, known in trials]
     # then as if some ran another kernel, whose share is told by the others
@@ -176,8 +180,24 @@ def run(
         if setting == "version":
             newer = version_factor(again, cell.law, value)
             bands = replace(NOTHING, other_version=newer, swapped=bands.swapped)
+        if setting == "implementation":
+            without_library = transfer(again, cell.law, bands.swapped, library_of(cell.stack))
+            bands = replace(bands, other_library=without_library.other_library)
         scored.append(score(setting, cell, known, bands))
     return scored, fitted, again, {c.law: other_kernel(first, c.law) for c in every}
+
+
+def without_set(
+    cell: Cell, whole: Mapping[tuple[str, str], FittedSet]
+) -> list[tuple[str, str, Cell, tuple[Implementation, ...]]]:
+    """Return a named cell beside the sets but its own, where its library has others."""
+    rest = [one for key, one in whole.items() if key != (cell.law, cell.set_name)]
+    library = library_of(cell.stack)
+    left = any(
+        one.law == cell.law and library in {library_of(other.stack) for other in one.cells} for one in rest
+    )
+    known = cell.implementation and (cell.law, cell.set_name) in whole and left
+    return [("implementation", cell.set_name, cell, registry_of(rest))] if known else []
 
 
 def _fitted(cell: Cell, registry: Iterable[Implementation]) -> bool:

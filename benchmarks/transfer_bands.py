@@ -15,6 +15,7 @@ from fit_stacks import FAMILIES, SOURCE, group_of, rounded
 from tracetool.calibrate.conformal import band
 from tracetool.core.arrays import Bools, Floats
 from tracetool.families.implementations import TransferBands, library_of, transfer_bands
+from tracetool.hardware.priors import prior_number
 
 #: Band and factor where nothing was left out to tell them, and the most of versions: beyond it another kernel
 #: runs under the old name.
@@ -24,6 +25,10 @@ WIDE, VERSION, MOST_VERSION = (-0.9, 0.9), 1.5, 3.0
 OTHER_KERNEL, MOST_SHARE = 2.0, 1.0 / 3.0
 #: GPUs of other architectures from which on their errors tell those of the next.
 LEAST_GPUS = 2
+#: The most of the ln of bounds of kernels that others stand for: what another library adds at most. [1]
+MOST = prior_number("implementations.other_library_most")
+#: Sets of coefficients left out from which on they tell of the next, and rows of a cell that count.
+LEAST_SETS, ROWS_OF_CELL = 3, 300
 #: Groups of families whose tables showed another kernel in another version or library, under no name of it.
 SWAPPED = ("gemm", "moe", "ssm")
 
@@ -38,17 +43,21 @@ class Scored:
     gpu: str
     stack: str
     implementation: str
+    set_name: str  # of its coefficients
     seen: bool  # whether a GPU of the architecture was fitted
     single: bool  # whether one implementation answered
+    stood_for: bool  # whether another kernel answered than the one that ran
     error: Floats  # ln(measured / predicted)
     inside: Bools
     needed: Floats  # factor on the ln of the bounds that would just hold the row
 
     @property
     def held_back(self) -> tuple[str, str, str]:
-        """What was held back: the law with the table of a version, or with a library."""
+        """What was held back: the law with the table of a version, with a set, or with a library."""
         if self.setting == "version":
             return self.setting, self.law, self.gpu
+        if self.setting == "implementation":
+            return self.setting, self.law, self.set_name
         return self.setting, self.law, library_of(self.stack)
 
 
@@ -94,7 +103,8 @@ def transfer(scored: Sequence[Scored], law: str, share: float, without: str = ""
     away = (min(away[0], float(low)), max(away[1], float(high)))
     near = near or away
     wider, newer = library_factor(scored, law, without), version_factor(scored, law)
-    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer, share)
+    stand_in = band_of_stand_ins(scored, law, without)
+    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer, share, stand_in)
 
 
 def gpus_apart(scored: Sequence[Scored], law: str, without: str = "") -> set[str]:
@@ -137,6 +147,28 @@ def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> flo
     return max([1.0, *([float(np.median(of_group))] if of_group else []), *every.get(law, [])])
 
 
+def band_of_stand_ins(scored: Sequence[Scored], law: str, without: str = "") -> tuple[float, float]:
+    """Return the 90 % band of errors of kernels that others stood for, but for one set of coefficients.
+
+    Each cell counts alike. Few sets say little of the next: where a law has fewer than ``LEAST_SETS``, those
+    of its group count, and where the group has, ``WIDE`` beside them.
+    """
+    of_group = [
+        one
+        for one in scored
+        if one.setting == "implementation" and one.stood_for and one.set_name != without
+        and group_of(one.law) == group_of(law)
+    ]  # fmt: skip
+    of_law = [one for one in of_group if one.law == law]
+    enough = [some for some in (of_law, of_group) if len({one.set_name for one in some}) >= LEAST_SETS]
+    some = enough[0] if enough else of_group
+    errors = [one.error[:: max(1, len(one.error) // ROWS_OF_CELL)] for one in some]
+    told = band(np.concatenate(errors), 10**6) if errors else WIDE
+    least = (0.0, 0.0) if enough else WIDE
+    low, high = (float(np.clip(side, -MOST, MOST)) for side in told)
+    return min(low, least[0]), max(high, least[1])
+
+
 def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
     """Return the factor on the bounds of another version: what held 90 % of each table, but for one GPU's.
 
@@ -167,7 +199,7 @@ def write(scored: Sequence[Scored], shares: dict[str, float], wanted: Iterable[s
         text = re.sub(rf"(?ms)^\[{law}\]\n.*?(?=^\[|\Z)", "", text).strip()
         numbers = {
             f"{name}_{side}": value
-            for name in ("same_architecture", "other_architecture")
+            for name in ("same_architecture", "other_architecture", "stand_in")
             for side, value in zip(("low", "high"), getattr(bands, name), strict=True)
         }
         numbers |= {name: getattr(bands, name) for name in ("other_library", "other_version")}

@@ -16,7 +16,7 @@ from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import count_work
 from tracetool.families.ssm.conv1d import tokens_of
 from tracetool.hardware.load import load_gpu
-from tracetool.model.implementations import members
+from tracetool.model.members import members
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table
 

@@ -22,7 +22,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates, other_version
-from tracetool.model.implementations import in_other_library, members
+from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members
 from tracetool.model.mixtures import member_pieces
 from tracetool.model.paced import paced
 from tracetool.model.predict import predict_rows
@@ -480,3 +480,57 @@ def test_the_longest_word_of_a_name_tells_its_habits() -> None:
     habits = law.name_habits["flashinfer"]
     assert coefficients("vllm_flashinfer") == {**own, **habits} != own
     assert coefficients("vllm_flashinfer_trtllm") == own
+
+
+@pytest.mark.parametrize(
+    ("law", "gpu", "stack", "called", "stands"),
+    [
+        # FlashAttention 3 stands for FlashAttention 4, of which nobody measured enough rows
+        ("decode", "h100-sxm", "vllm 0.24.0", "vllm_flash_attn_fa4", True),
+        ("prefill", "l40s", "vllm 0.24.0", "vllm_xformers", True),
+        ("gemm_fp8", "h100-sxm", "vllm 0.24.0", "MarlinFP8ScaledMMLinearKernel", True),
+        ("moe_fp4", "b200-sxm", "sglang 0.5.14", "sglang_flashinfer_cutedsl_moe", True),
+        # measured since, in few rows
+        ("prefill", "h200-sxm", "vllm 0.24.0", "vllm_flash_attn_fa4", False),
+        ("decode", "h100-sxm", "vllm 0.24.0", "vllm_flash_attn_fa3", False),
+        # a name that tells no kernel is the library's own
+        ("decode", "h100-sxm", "vllm 0.24.0", "vllm_flash_attn", False),
+        # one kernel by two ways to call it
+        ("moe_fp8", "b200-sxm", "vllm 0.24.0", "vllm_fp8moe_flashinfer_trtllm_other", False),
+    ],
+)
+def test_a_kernel_that_another_stands_for_says_so_and_is_as_wide_as_those_left_out(
+    law: str, gpu: str, stack: str, called: str, stands: bool
+) -> None:
+    every, bands = members(laws()[law], load_gpu(gpu), stack, called), transfer_bands(law)
+    assert bands is not None
+    for one in every:
+        assert (ANOTHER_KERNEL in one.basis) is stands
+        assert ("calibrated" in one.basis) is not stands
+        inside = one.band[0] <= bands.stand_in[0] and one.band[1] >= bands.stand_in[1]
+        assert inside is stands
+
+
+def test_the_same_kernel_in_another_library_goes_before_another_kernel_of_the_same() -> None:
+    """Without SGLang's own, FlashAttention 3 of vLLM answers for it, not SGLang's Triton kernel."""
+    law, gpu, bands = laws()["prefill"], load_gpu("h100-sxm"), transfer_bands("prefill")
+    every = tuple(one for one in implementations("prefill") if one.name != "sglang-fa3")
+    [one] = members(law, gpu, "sglang 0.5.14", "fa3", every)
+    assert one.name == "vllm-flash-attn-fa3"
+    # of another library, so wider than where it was measured
+    [own] = members(law, gpu, "vllm 0.24.0", "vllm_flash_attn_fa3", every)
+    assert bands is not None
+    assert one.band[0] < 1.5 * own.band[0] < 0.0 < 1.5 * own.band[1] < one.band[1]
+    assert one.basis == "transferred from vllm-flash-attn-fa3"
+
+
+def test_a_functions_whole_name_is_that_function_whichever_library_calls_it() -> None:
+    """SGLang's recurrent delta rule without packing is TensorRT-LLM's, not its own with packing."""
+    called = "fused_recurrent_gated_delta_rule"
+    own = "sglang-fused-recurrent-gated-delta-rule"
+    every = tuple(one for one in implementations("gdn_update") if one.name != own)
+    [one] = candidates("gdn_update", "ampere-ga100", "sglang 0.5.10", called, every)
+    assert one.name == "trtllm-fused-recurrent-gated-delta-rule"
+    # a backend's name in one word or two is what the library means by it
+    [one] = candidates("decode", "ada", "vllm 0.24.0", "triton")
+    assert one.name == "vllm-triton-attn"

@@ -16,7 +16,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates
-from tracetool.model.implementations import coefficients_on, members
+from tracetool.model.members import coefficients_on, members
 from tracetool.model.paced import memory_bytes_per_clock_sm, paced, unhidden
 from tracetool.model.timing import time_rows
 from tracetool.model.unmeasured_libraries import host_of, told_by_source
@@ -284,7 +284,8 @@ def test_a_borrowed_kernel_runs_under_the_host_code_of_the_library_that_calls_it
 def test_what_a_library_runs_untuned_serves_no_other() -> None:
     """FlashInfer's CUTLASS experts are TensorRT-LLM's; SGLang runs them by their default tile."""
     name = "vllm_unquantizedfusedmoe_flashinfer_cutlass_flashinferexperts"
-    tuned = candidates("moe", "blackwell", "vllm 0.24.0", name)
+    without = tuple(one for one in implementations("moe") if one.name != "vllm-flashinfer-cutlass")
+    tuned = candidates("moe", "blackwell", "vllm 0.24.0", name, without)
     assert [one.name for one in tuned] == ["trtllm-moe-torch-flow-cutlass"]
     # vLLM's were measured in a loop that times no tiles; scales by blocks run kernels without tiles to time
     every = tuple(one for one in implementations("moe_fp8") if one.stack != "trtllm")

@@ -21,7 +21,7 @@ from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model import time_files
 from tracetool.model.anchor import FROM_SPLIT, with_memory_efficiency
 from tracetool.model.idle import idle_power_w
-from tracetool.model.implementations import members
+from tracetool.model.members import members
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 from tracetool.model.phases import phase_clocks
 from tracetool.model.power_files import calibration_from_file, power_promise
@@ -204,14 +204,14 @@ def test_kernels_take_a_librarys_host_where_all_were_measured_in_others(
     chosen = tuple(SimpleNamespace(stack=stack, laws={"x": None}) for stack in stacks)
     for name, answer in (
         ("candidates", chosen), ("other_version", False), ("is_known", True), ("may_run_others", False),
-        ("in_library", "with the host of vllm"),
+        ("in_library", stacks), ("_from_elsewhere", "with the host of vllm"),
     ):  # fmt: skip
-        monkeypatch.setattr(f"tracetool.model.implementations.{name}", lambda *_, answer=answer: answer)
-    monkeypatch.setattr("tracetool.model.implementations._member", lambda *a: a[2].stack)
+        monkeypatch.setattr(f"tracetool.model.members.{name}", lambda *_, answer=answer: answer)
+    monkeypatch.setattr("tracetool.model.members._member", lambda *a: a[2].stack)
     law: Any = SimpleNamespace(name="x")
     bands: Any = SimpleNamespace(swapped=0.1)
     made: Any = members(law, GPU, "vllm 0.24.0", "", bands=bands)
-    assert made == ("with the host of vllm" if elsewhere else stacks)
+    assert made == (("with the host of vllm",) * 2 if elsewhere else stacks)
 
 
 def test_what_a_file_fits_is_its_own_and_the_rest_stays_where_it_came_from() -> None:

@@ -17,8 +17,9 @@ under ``[<law>.on.<architecture>]`` those that differ there, under
 ``[<law>.in."<stack>".<architecture>]`` those that differ there in another version of the library, ``gpus``
 with the rows measured on each, and the 90 % band of ln(measured / predicted) on shapes held back.
 ``families/<group>/transfer.toml`` holds, by law, the bands elsewhere: on another GPU of an architecture and
-on another architecture, how much wider the bounds of a mixture are where another library ran the rows, and
-the share of other versions and libraries that run a kernel which was not measured there.
+on another architecture, how much wider the bounds of a mixture are where another library ran the rows, the
+share of other versions and libraries that run a kernel which was not measured there, and the band of kernels
+that another one of their library stood for.
 """
 
 from __future__ import annotations
@@ -118,6 +119,7 @@ class TransferBands:
     other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
     other_version: float = 1.0  # on those of an implementation in another version of its library
     swapped: float = 0.0  # share of other versions and libraries that run another kernel
+    stand_in: Band = (0.0, 0.0)  # of kernels that another one of their library stood for
 
 
 @cache
@@ -139,10 +141,10 @@ def transfer_bands(law: str) -> TransferBands | None:
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
             near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
-            factors = [float(entry[name]["value"]) for name in ("other_library", "other_version")]
-            if "swapped" in entry:
-                factors.append(float(entry["swapped"]["value"]))
-            return TransferBands(near, away, *factors)
+            library, version = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
+            swapped = float(entry["swapped"]["value"]) if "swapped" in entry else 0.0
+            stand_in = _band(entry, "stand_in") if "stand_in_low" in entry else (0.0, 0.0)
+            return TransferBands(near, away, library, version, swapped, stand_in)
     return None
 
 

@@ -18,11 +18,15 @@ from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
 from tracetool.model.other_formats import architectures_of
 from tracetool.model.projects import is_untimed, project_of, runs_on
+from tracetool.model.stand_ins import same_kernels, stands_in
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
 #: Word of kernels that a compiler makes of one source for any architecture. [1] By definition of Triton.
 _COMPILED = "triton"
+#: Words of a name from which on it is a function's (fused_recurrent_gated_delta_rule), not a backend's
+#: (flash_attention). [words] A prior.
+_FUNCTION = 3
 #: Fewer letters in the midst of a name are no abbreviation of it: fa, mla. [1] A prior.
 _LEAST_LETTERS = 5
 
@@ -68,25 +72,46 @@ def candidates(
     every = near or every
     shortened = tuple(one for one in shortened if one in every)
     of_library = tuple(one for one in every if library and one.stack in {library, ""})
-    if called:
-        named = any(called in one.names or _tells(one, called) for one in of_library)
-        if shortened and not named:
-            return _nearest(shortened, law, architecture)
-        pool = anywhere if _TOWARDS_CENTER_OF.get(law, 0.0) >= 1.0 else every
-        if not named and (project := _of_project(pool, library, called)):
-            return _nearest(project, law, architecture)
-        made_elsewhere = _made_elsewhere(every, library, called)
-        for pool in (of_library, made_elsewhere, every):
-            if exact := tuple(one for one in pool if called in one.names):
-                return exact
-            told = [(sum(map(len, one.words)), one) for one in pool if _tells(one, called)]
-            if told:
-                most = max(weight for weight, _ in told)
-                return tuple(one for weight, one in told if weight == most)
-            if pool is made_elsewhere and pool:
-                return _nearest(pool, law, architecture)
-        of_library = _alike(of_library or every, called)
-    return _nearest(of_library or every, law, architecture)
+    if not called:
+        return _nearest(of_library or every, law, architecture)
+    named = any(called in one.names or _tells(one, called) for one in of_library)
+    # a function's whole name is that function, whichever library calls it, and none of a longer name
+    same_function = tuple(one for one in every if called in one.names and called.count("_") + 1 >= _FUNCTION)
+    if same_function and not named:
+        return _nearest(same_function, law, architecture)
+    if shortened and not named:
+        return _nearest(shortened, law, architecture)
+    pool = anywhere if _TOWARDS_CENTER_OF.get(law, 0.0) >= 1.0 else every
+    if not named and (project := _of_project(pool, library, called)):
+        chosen = _nearest(project, law, architecture)
+    else:
+        chosen = _called(
+            called, of_library, _made_elsewhere(every, library, called), every, law, architecture
+        )
+    if all(stands_in(one, called) for one in chosen):  # another library's same kernel says more
+        return _nearest(tuple(one for one in every if same_kernels(one, called)), law, architecture) or chosen
+    return chosen
+
+
+def _called(
+    called: str,
+    of_library: tuple[Implementation, ...],
+    made_elsewhere: tuple[Implementation, ...],
+    every: tuple[Implementation, ...],
+    law: str,
+    architecture: str,
+) -> tuple[Implementation, ...]:
+    """Return what a name tells, of the library if it has it, else of another's, else what is most alike."""
+    for pool in (of_library, made_elsewhere, every):
+        if exact := tuple(one for one in pool if called in one.names):
+            return exact
+        told = [(sum(map(len, one.words)), one) for one in pool if _tells(one, called)]
+        if told:
+            most = max(weight for weight, _ in told)
+            return tuple(one for weight, one in told if weight == most)
+        if pool is made_elsewhere and pool:
+            return _nearest(pool, law, architecture)
+    return _nearest(_alike(of_library or every, called), law, architecture)
 
 
 def _lists_its_tiles(one: Implementation, law: str, library: str, architecture: str) -> bool:

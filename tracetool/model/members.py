@@ -1,0 +1,244 @@
+"""Which implementations may have run rows of a law on a GPU, each with its coefficients and bounds there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.families.implementations import (
+    FittedLaw,
+    Implementation,
+    TransferBands,
+    apart,
+    library_of,
+    transfer_bands,
+    words_of,
+)
+from tracetool.families.law import Law
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number, prior_table
+from tracetool.model.candidates import candidates, is_known, other_version
+from tracetool.model.mixtures import Member
+from tracetool.model.other_formats import beside_parent, with_parents
+from tracetool.model.other_versions import may_run_others, others_of_library, told_by_version, use
+from tracetool.model.paced import paced, unhidden
+from tracetool.model.stand_ins import stands_in
+from tracetool.model.unmeasured_libraries import (
+    habits_of,
+    host_of,
+    in_library,
+    of_project,
+    of_unknown,
+)
+
+#: How far coefficients on an architecture nobody measured are from the nearest's towards the center. [1]
+_TOWARDS_CENTER = prior_number("implementations.towards_center")
+#: The same of laws where leaving out GPUs told another. [1]
+_TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
+
+#: How the basis of a row says that its kernel was not measured. By definition.
+ANOTHER_KERNEL = "another kernel"
+#: What a library nobody measured adds to the ln of the bounds at most. [1]
+_MOST_OF_LIBRARY = prior_number("implementations.other_library_most")
+
+
+def members(
+    law: Law,
+    gpu: Gpu,
+    stack: str,
+    implementation: str,
+    every: tuple[Implementation, ...] | None = None,
+    bands: TransferBands | None = None,
+) -> tuple[Member, ...]:
+    """Return the ways rows of a law may have been run on a GPU; none where no implementation was fitted.
+
+    Parameters
+    ----------
+    stack, implementation : str
+        What the rows state, "" where nothing.
+    every, bands : optional
+        Implementations to choose from and bands elsewhere, by default those delivered.
+    """
+    bands = transfer_bands(law.name) if bands is None else bands
+    every = with_parents(law, stack, words_of(implementation), every)
+    if by_source := of_project(law, gpu.architecture, stack, words_of(implementation), every):
+        return by_source
+    chosen, library = candidates(law.name, gpu.architecture, stack, implementation, every), library_of(stack)
+    if not implementation:  # where some ran in this version, it was one of them
+        ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]
+        chosen = tuple(ran_there) or chosen
+    share = bands.swapped if bands is not None else 0.0
+    if chosen and not is_known(law.name, stack, every):  # no version of another library is meant
+        # kernels that only their library has, as its source tells, tell nothing of others'
+        anyones = tuple(one for one in chosen if not habits_of(law, one.stack, gpu.architecture)) or chosen
+        ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
+        return of_unknown(law, ran, gpu.architecture, stack, words_of(implementation), share, every)
+    called = words_of(implementation)
+    ran = tuple(
+        _standing_for(called, law, one, _member(law, gpu, one, bands, stack), bands) for one in chosen
+    )
+    if library and chosen and all(one.stack not in {library, ""} for one in chosen):
+        ran = in_library(law, ran, gpu.architecture, stack, called, every)
+        pairs = zip(chosen, ran, strict=True)
+        ran = tuple(_from_elsewhere(one, called, member, bands) for one, member in pairs)
+    if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
+        return ran
+    others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
+    may = tuple(_member(law, gpu, one, bands, stack) for one in others)
+    shares = ((chosen, ran, 1.0 - share if others else 1.0), (others, may, share))
+    return tuple(
+        replace(member, weight=part * use(one) / sum(map(use, pool)))
+        for pool, of_pool, part in shares
+        for one, member in zip(pool, of_pool, strict=True)
+    )
+
+
+def _standing_for(
+    called: str, law: Law, one: Implementation, member: Member, bands: TransferBands | None
+) -> Member:
+    """Return a member with what a name says of its kernel, where another's coefficients stand for it.
+
+    Where the name tells that another kernel ran, its bounds are those of kernels that others stood for.
+    """
+    if not called or called in one.names:
+        return member
+    word = max((word for word in law.name_habits if word in called), key=len, default="")
+    if told := law.name_habits.get(word):
+        member = replace(member, coefficients={**member.coefficients, **told})
+    if not stands_in(one, called):
+        return member
+    low, high = bands.stand_in if bands is not None else (0.0, 0.0)
+    band = (min(member.band[0], low), max(member.band[1], high))
+    return replace(member, band=band, basis=f"{_carried(member.basis)}, {ANOTHER_KERNEL}")
+
+
+def _from_elsewhere(one: Implementation, called: str, member: Member, bands: TransferBands | None) -> Member:
+    """Return a kernel of a library that was measured in another: as wide as one of a library left out."""
+    if bands is None or stands_in(one, called):
+        return member
+    low, high = (float(in_other_library(np.array(side), bands.other_library)) for side in member.band)
+    return replace(member, band=(low, high), basis=_carried(member.basis))
+
+
+def _carried(basis: str) -> str:
+    """Return the basis of coefficients that were fitted on the GPU to another kernel or library."""
+    return basis.replace("calibrated:", "transferred from")
+
+
+def coefficients_on(
+    law: Law,
+    fitted: FittedLaw,
+    architecture: str,
+    stack: str = "",
+    nearest_alone: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, float]:
+    """Return an implementation's coefficients on GPUs of an architecture.
+
+    On one not measured each is halfway, of its logarithm, from the nearest's to the implementation's:
+    neighbors share a part of what architectures change. Sizes and habits, which have no value in between, are
+    the nearest's. Of a law whose neighbors share nothing all are the implementation's. ``nearest_alone`` is
+    what the nearest have beside what any other has.
+    """
+    values = fitted.on(architecture, stack)
+    if architecture in fitted.architectures:
+        return values
+    towards = _TOWARDS_CENTER_OF.get(law.name, _TOWARDS_CENTER)
+    if towards >= 1.0:
+        return dict(fitted.values)
+    for name, measured in values.items():
+        prior = law.priors.get(name)
+        center = fitted.values.get(name, prior.value if prior else measured)
+        near = max(measured - nearest_alone.get(name, 0.0), min(measured, center))
+        if prior is not None and prior.fitted and min(near, center) > 0.0:
+            values[name] = near ** (1.0 - towards) * center**towards
+    return values
+
+
+def _told_there(
+    law: Law, values: Mapping[str, float], one: Implementation, architecture: str, measured: str
+) -> dict[str, float]:
+    """Return the coefficients that source tells of an implementation on an architecture.
+
+    Sizes and habits take the place of those measured; of other coefficients what source tells is in them
+    already, but for what differs from the architecture ``measured``.
+    """
+    called = max(one.names, default="")
+    there, here = (
+        host_of(law, one.stack, called, place, elsewhere=True) for place in (architecture, measured)
+    )
+    told = {}
+    for name, (factor, more) in there.items():
+        prior = law.priors[name]
+        if not factor and (prior.choices or here.get(name) != (factor, more)):
+            told[name] = more
+        elif factor == 1.0 and here.get(name) != (factor, more):
+            told[name] = values.get(name, prior.value) + more - here.get(name, (1.0, 0.0))[1]
+    return told
+
+
+def _there_alone(law: Law, one: Implementation, architecture: str, measured: str) -> dict[str, float]:
+    """Return what source adds to coefficients on the architecture ``measured`` and not on another."""
+    called = max(one.names, default="")
+    there, here = (host_of(law, one.stack, called, place) for place in (architecture, measured))
+    return {name: more for name, (factor, more) in here.items() if factor == 1.0 and name not in there}
+
+
+def _of_parent(law: Law, fitted: FittedLaw, gpu: Gpu) -> dict[str, float]:
+    """Return the coefficients of another format on a GPU, in step with it where it was not measured there."""
+    values = coefficients_on(law, fitted, gpu.architecture)
+    if gpu.architecture in fitted.architectures:
+        return values
+    measured = [load_gpu(name) for name in fitted.gpus]
+    near = min(apart(one.architecture, gpu.architecture) for one in measured)
+    nearest = [one for one in measured if apart(one.architecture, gpu.architecture) <= near]
+    return paced(law, values, gpu, measured, nearest)
+
+
+def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
+    fitted = one.laws[law.name]
+    wider = (
+        bands.other_version if bands is not None and other_version(fitted, stack, gpu.architecture) else 1.0
+    )
+    low, high = (side * wider for side in fitted.band_on(gpu.architecture, stack))
+    rows = fitted.gpus
+    alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
+    near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
+    donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
+    measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
+    there_alone = _there_alone(law, one, gpu.architecture, nearest[0].architecture) if not alike else {}
+    values = coefficients_on(law, fitted, gpu.architecture, stack, there_alone)
+    values |= told_by_version(law, one, stack)
+    weight = float(sum(rows[name] for name in donors))
+    if gpu.name in rows and not fitted.lent_by:
+        return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
+    if alike:
+        values = unhidden(law, values, gpu, measured)
+    else:
+        told = _told_there(law, values, one, gpu.architecture, nearest[0].architecture)
+        one_program = "triton" in one.name
+        values = paced(law, values | told, gpu, measured, nearest, one_program=one_program) | told
+        values = beside_parent(
+            law, values, one, gpu.architecture, lambda parent, of, _: _of_parent(parent, of, gpu)
+        )
+    if bands is not None:
+        away = bands.same_architecture if alike and not fitted.lent_by else bands.other_architecture
+        low, high = min(low, away[0]), max(high, away[1])
+    basis = f"transferred from {', '.join([fitted.lent_by] * bool(fitted.lent_by) + donors)}: {one.name}"
+    return Member(one.name, values, (low, high), basis, weight, library=one.stack)
+
+
+def in_other_library(bound: Floats, factor: float) -> Floats:
+    r"""Return the ln of one side's bounds of rows that a library nobody measured ran.
+
+    The factor was told where implementations were measured on the very GPU and lie close together. Where
+    bounds are wide already, as on a GPU nobody measured, another library adds what it adds there at most:
+
+    .. math:: b' = \operatorname{sgn}(b) \sqrt{b^2 + \min((f^2 - 1) b^2, m^2)}
+    """
+    more = np.minimum(np.sqrt(max(factor * factor - 1.0, 0.0)) * np.abs(bound), _MOST_OF_LIBRARY)
+    return np.asarray(np.copysign(np.hypot(bound, more), bound), np.float64)

@@ -1,0 +1,52 @@
+"""Whether an implementation that answers for a row ran it, or stands for a kernel that nobody measured.
+
+A table may name a kernel of a known library that no implementation was fitted for: FlashAttention 4 where
+FlashAttention 3 was measured. The nearest one of the library then stands for it, and its bounds are those of
+implementations that were left out and answered for by others. Which words tell whose kernels stands in
+kernel_words.toml.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from tracetool.families.implementations import Implementation, words_of
+
+
+def kernels_of(name: str) -> frozenset[str]:
+    """Return whose kernels a name tells; none where it tells nobody's.
+
+    >>> sorted(kernels_of("vllm_flash_attn_fa4")), sorted(kernels_of("vllm_flashinfer_trtllmdecode"))
+    (['flashattention', 'flashattention4'], ['trtllm'])
+    >>> sorted(kernels_of("torch_flow_flashinfer")), sorted(kernels_of("torch_flow"))
+    (['flashinfer'], [])
+    """
+    return _told(name, _words()["kernels"]) or _told(name, _words()["carriers"])
+
+
+def stands_in(one: Implementation, called: str) -> bool:
+    """Return whether an implementation stands for a kernel that a name tells to be another."""
+    told = kernels_of(called)
+    if not told or called in one.names:
+        return False
+    own = frozenset().union(*map(kernels_of, (one.name, *one.names)))
+    return not told <= own
+
+
+def same_kernels(one: Implementation, called: str) -> bool:
+    """Return whether an implementation's kernels are all those a name tells, and no others."""
+    told = _told(called, _words()["kernels"])
+    return bool(told) and any(kernels_of(name) == told for name in (one.name, *one.names))
+
+
+def _told(name: str, words: Mapping[str, list[str]]) -> frozenset[str]:
+    joined = words_of(name).replace("_", "")
+    return frozenset(kernel for kernel, some in words.items() if any(word in joined for word in some))
+
+
+@cache
+def _words() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads(resources.files(__package__).joinpath("kernel_words.toml").read_text("utf-8"))
