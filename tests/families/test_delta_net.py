@@ -15,6 +15,7 @@ from tracetool.families.pieces import Pieces, duration_s
 from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import count_work
 from tracetool.families.ssm.conv1d import tokens_of
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.members import members
 from tracetool.replay.operator_tables import read_table
@@ -106,7 +107,42 @@ def test_a_convolution_of_either_layer_has_one_law() -> None:
     rows = read_table(pl.DataFrame([{**mamba, "implementation": CONVOLUTION}])).rows
     ((found, _),) = split_by_law("ssm", rows, GPU)
     assert found.name == "conv1d"
-    assert found.pieces(rows, GPU, {}).work.dram_bytes[0] == 2 * 2 * 4 * 4096 * (64 * 64 + 2 * 128)
+    work = found.pieces(rows, GPU, {}).work
+    assert work.l2_bytes[0] == 2 * 2 * 4 * 4096 * (64 * 64 + 2 * 128)
+    assert work.dram_bytes[0] == pytest.approx(work.l2_bytes[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(("share", "missed"), [(0.5, 0.0), (0.7, 0.1), (1.1, 1.0), (4.0, 1.0)])
+def test_states_rewritten_in_place_stay_in_l2_or_leave_it_together(share: float, missed: float) -> None:
+    """What stays is neither waited for nor paid for as memory: on an L40S its power would halve the clock."""
+    l40s = load_gpu("l40s")
+    sequences = share * l40s.l2_bytes / (32 * 128 * 128 * 4)
+    row = read_table(pl.DataFrame([{**LAYER, **UPDATE, "batch": sequences, "num_tokens": sequences}])).rows
+    law = laws()["gdn_update"]
+    pieces = law.pieces(row, l40s, {})
+    assert pieces.work.dram_bytes[0] / pieces.work.l2_bytes[0] == pytest.approx(missed, abs=0.06)
+    peak = l40s.dram_bytes_per_s * law.priors["dram_efficiency"].value
+    assert pieces.memory_s[0] * peak == pytest.approx(pieces.work.dram_bytes[0])
+
+
+def test_products_of_a_chunk_keep_the_pace_of_their_program_not_of_the_chip() -> None:
+    """A B200 multiplies twice as much a clock as an H100, and a chunk waits as many clocks."""
+    law, row = laws()["gdn_chunk"], _rows(implementation=RULE, batch=64, seq_len=16384)
+    h100, b200 = load_gpu("h100-sxm"), load_gpu("b200-sxm")
+
+    def clocks(gpu: Gpu, rate: float) -> float:
+        short_chains = {"product_rate": rate, "block_clk": 50.0, "chunk_clk": 50.0, "chain_norm": 8.0}
+        return float(law.pieces(row, gpu, short_chains).core_cycles[0] * gpu.sm_count)
+
+    assert clocks(h100, 600.0) == pytest.approx(clocks(b200, 600.0))
+    assert clocks(h100, 1e9) == pytest.approx(2.0 * clocks(b200, 1e9), rel=0.05)
+
+
+def test_a_scan_launches_at_the_pace_of_the_gpus_clock() -> None:
+    """An L40S boosts to 2520 MHz, an H100 to 1980."""
+    row = _rows(implementation=CONVOLUTION)
+    fixed = [laws()["conv1d"].pieces(row, load_gpu(name), {}).fixed_s[0] for name in ("h100-sxm", "l40s")]
+    assert fixed[0] / fixed[1] == pytest.approx(2520.0 / 1980.0)
 
 
 @pytest.mark.parametrize("implementation", [RULE, CONVOLUTION, None])

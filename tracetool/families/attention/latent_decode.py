@@ -13,11 +13,10 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.latent import Latents, latent_work, latents, projections
 from tracetool.families.attention.latent_hosts import DECODE_ELSEWHERE, DECODE_HOST
-from tracetool.families.attention.problem import launch_pace
 from tracetool.families.attention.tiling import split_keys
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.loops import graph_steps_s
+from tracetool.families.loops import graph_steps_s, launch_pace
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 

@@ -18,11 +18,11 @@ from tracetool.families.attention.latent_hosts import (
     VLLM,
     issued,
 )
-from tracetool.families.attention.problem import EXPONENTIALS, launch_pace
+from tracetool.families.attention.problem import EXPONENTIALS
 from tracetool.families.attention.tiling import causal_tiles
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.loops import graph_steps_s
+from tracetool.families.loops import graph_steps_s, launch_pace
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 

@@ -24,12 +24,10 @@ from tracetool.families.attention.prefill_hosts import (
 from tracetool.families.attention.problem import (
     EXPONENTIALS,
     KV8_CAST_US,
-    LAUNCH_MHZ,
     Scores,
     attention_scores,
     cache_written,
     is_odd,
-    launch_pace,
     least_cycles,
     scores_work,
 )
@@ -47,7 +45,7 @@ from tracetool.families.attention.tiling import seen_tiles, with_skipped
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.loops import graph_steps_s, loop_more_us
+from tracetool.families.loops import LAUNCH_MHZ, graph_steps_s, launch_pace, loop_more_us
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 

@@ -12,9 +12,6 @@ from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
 from tracetool.hardware.gpu import Gpu
 
-#: Clock that times of launches are stated at. [MHz] By definition: the boost clock of an H100.
-LAUNCH_MHZ = 1980.0
-
 #: Special functions a score: its exponential, and its share of the rescaling of a row. Free fits give 1.30 to
 #: 1.43 on four GPUs. [1]
 EXPONENTIALS = 1.3
@@ -23,15 +20,6 @@ SOFTMAX_OPS = 5.0
 #: A kernel between others that converts new keys, or values, to a cache of 8 bits. [us] A fit: half of what
 #: such a cache adds to alike small shapes of SGLang's FlashInfer on a B200 (2.25 us, 5 shapes).
 KV8_CAST_US = 1.1
-
-
-def launch_pace(gpu: Gpu) -> float:
-    """Return how long a GPU takes to launch and end a kernel, relative to one that boosts to 1980 MHz.
-
-    What starts blocks runs at the GPU's own clock: under TensorRT-LLM an empty attention takes some 14000
-    clocks on an A100 and on an L40S, 9.9 and 5.5 us.
-    """
-    return LAUNCH_MHZ / gpu.clock_boost_mhz
 
 
 def cache_written(rows: OperatorColumns) -> Bools:

@@ -16,7 +16,7 @@ from tracetool.core.work import Work
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.loops import GRAPH_US, LOOP_START_US, NEXT_US, SCAN_LOOP, graph_steps_s
+from tracetool.families.loops import GRAPH_US, LOOP_START_US, NEXT_US, SCAN_LOOP, graph_steps_s, launch_pace
 from tracetool.families.pieces import Pieces, combined
 from tracetool.families.ssm.conv1d import Convolutions, conv1d_work, is_conv1d, is_update
 from tracetool.families.ssm.delta_net import (
@@ -40,6 +40,9 @@ STEP_TOKENS, RESIDENT_BLOCKS = 1024.0, 16.0
 FEW_TOKENS, MANY_CHANNELS = 8.0, 256.0
 #: Share of L2 that a working set may fill before it is read from memory, and how sharply [1]. Both a prior.
 L2_SHARE, L2_SHARPNESS = 0.8, 6.0
+#: The same of states rewritten in place, a loop over which loses all of them once they do not fit, and the
+#: p-norm in which their way through L2 and memory meet [1]. All a prior.
+IN_PLACE_SHARE, IN_PLACE_SHARPNESS, IN_PLACE_NORM = 0.85, 16.0, 6.0
 #: From the launch to the first store of a kernel. [clk] A prior: data at one clock do not separate it from
 #: the launch.
 LATENCY_CLK = 1500.0
@@ -66,7 +69,7 @@ def _pieces(
     missed = 1.0 - 1.0 / (1.0 + (resident / (L2_SHARE * gpu.l2_bytes)) ** L2_SHARPNESS)
     moved = work.dram_bytes * passes + more
     return Pieces(
-        fixed_s=np.full(n, c["launch_us"] * 1e-6),
+        fixed_s=np.full(n, c["launch_us"] * launch_pace(gpu) * 1e-6),
         serial_cycles=LATENCY_CLK + serial + np.zeros(n),
         stream_s=np.zeros(n),
         core_cycles=np.maximum(core, moved * (1.0 - missed) / gpu.l2_bytes_per_clock),
@@ -74,7 +77,7 @@ def _pieces(
         norm=np.full(n, MEMORY_NORM),
         floor_s=np.zeros(n),
         active=np.full(n, 0.9),
-        work=work,
+        work=replace(work, dram_bytes=moved * missed, l2_bytes=moved),
     )
 
 
@@ -119,7 +122,8 @@ def _gdn_chunk(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     chains = of.sequences * of.value_heads * c["value_parts"]
     waves = np.ceil(chains / (gpu.sm_count * c["resident"]))
     chain = waves * (c["block_clk"] + of.chunks / of.sequences * c["chunk_clk"])
-    rate = product_rate(dtype_of(rows, "bf16"), gpu) * c["tensor_efficiency"]
+    # products of a chunk wait for one another: their pace is the program's, below the chip's
+    rate = np.minimum(product_rate(dtype_of(rows, "bf16"), gpu), c["product_rate"])
     products = work.tensor_flops / (rate * gpu.sm_count)
     core = combined(chain, products, c["chain_norm"])
     # the triangle of a chunk is solved a row after another
@@ -133,13 +137,23 @@ def _gdn_chunk(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def _gdn_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    of = delta_nets(rows)
-    blocks = of.sequences * of.value_heads
-    # states are read and written in place
-    distinct = of.sequences * of.states * STATE_BYTES
-    more = 2.0 * distinct * (c["state_share"] - 1.0)
-    core = blocks / gpu.sm_count * c["block_clk"]
-    update = _pieces(delta_rule_work(of), gpu, c, core, distinct=distinct, more=more)
+    of, work = delta_nets(rows), delta_rule_work(delta_nets(rows))
+    # states are read and written in place: in a loop L2 holds all of them, or next to none
+    states = of.sequences * of.states * STATE_BYTES
+    moved = work.dram_bytes + 2.0 * states * (c["state_share"] - 1.0)
+    missed = 1.0 - 1.0 / (1.0 + (states / (IN_PLACE_SHARE * gpu.l2_bytes)) ** IN_PLACE_SHARPNESS)
+    n = len(rows)
+    update = Pieces(
+        fixed_s=np.full(n, c["launch_us"] * 1e-6),
+        serial_cycles=np.full(n, LATENCY_CLK),
+        stream_s=np.zeros(n),
+        core_cycles=moved / (gpu.l2_bytes_per_clock * c["l2_efficiency"]),
+        memory_s=moved * missed / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
+        norm=np.full(n, IN_PLACE_NORM),
+        floor_s=np.zeros(n),
+        active=np.full(n, 0.9),
+        work=replace(work, dram_bytes=moved * missed, l2_bytes=moved),
+    )
     return _in_loop(rows, gpu, update)
 
 
@@ -180,6 +194,13 @@ def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 _CUDA_CONVOLUTION = {"block_tokens": 1024.0, "block_clk": 250.0}
 #: As its tables under SGLang 0.5.10 have it (docs/families/gdn.md), with the launch of streams.
 _CUDA_ALONE = {**_CUDA_CONVOLUTION, "keys_alone": 1.0, "launch_us": 2.0}
+#: The rule in one kernel, which keeps states on the chip and multiplies at the chip's own rate: two blocks an
+#: SM, each with half of a head's values, and next to no passes. [units of law.toml] A prior, as FlashInfer's
+#: kernel (flashinfer-ai/flashinfer, csrc/gdn_prefill_launcher.cu) came out; a fit starts from it.
+_ONE_KERNEL = {
+    "value_parts": 2.0, "resident": 2.0, "launch_us": 1.0, "block_clk": 17000.0, "token_clk": 25.0,
+    "chunk_clk": 5600.0, "product_rate": 8000.0, "pass_factor": 0.15,
+}  # fmt: skip
 #: What a loop of graphs that hold one operator each adds to it.
 _GRAPHS = {"launch_us": (1.0, LOOP_START_US / SCAN_LOOP + GRAPH_US)}
 #: Loops over TensorRT-LLM's kernels, and over SGLang's of its version for Ampere, replay graphs of one
@@ -201,10 +222,13 @@ _CHUNK_HOST = {
 #: Ampere runs the one in CUDA (``collect_gdn.py``, as above).
 _CONVOLUTION_HOST = {
     "sglang": {"block_tokens": (0.0, FEW_TOKENS), "keys_alone": (0.0, 0.0)},
-    "sglang/ampere-ga100": {**_GRAPHS, "block_tokens": (0.0, STEP_TOKENS), "keys_alone": (0.0, 1.0)},
-}
+    "sglang/ampere-ga100": {
+        **_GRAPHS, "keys_alone": (0.0, 1.0),
+        **{name: (0.0, value) for name, value in _CUDA_CONVOLUTION.items()},
+    },
+}  # fmt: skip
 _STEP_HOST = {
-    "trtllm": {**_GRAPHS, "state_share": (0.75, 0.0), "block_clk": (0.75, 0.0)},
+    "trtllm": {**_GRAPHS, "state_share": (0.75, 0.0)},
     "sglang/ampere-ga100": _GRAPHS,
 }
 CONV1D = Law(
@@ -227,8 +251,9 @@ CONV1D_UPDATE = Law(
     library_host=_UPDATE_HOST, by_row=True,
 )  # fmt: skip
 GDN_CHUNK = Law(
-    "gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-1.2, 0.6), library_host=_CHUNK_HOST, by_row=True
-)
+    "gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-1.2, 0.6), habits=(_ONE_KERNEL,),
+    library_host=_CHUNK_HOST, by_row=True,
+)  # fmt: skip
 GDN_UPDATE = Law(
     "gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.3, 0.3), library_host=_STEP_HOST, by_row=True
 )
