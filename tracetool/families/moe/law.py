@@ -60,6 +60,16 @@ def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, 
     ]
 
 
+#: Elements of a block of scales [elements], and operations on the FP32 pipe for each sum over one: a product
+#: by the scale of the row, one by that of the column, and an addition to the rest [op]. By definition of the
+#: format, where scales are no powers of two that matrix instructions take themselves.
+SCALED_DEPTH, SCALED_OPS = 128.0, 3.0
+#: Operations for each weight that is converted to the 16 bits of what passes through: a conversion and a
+#: product by its scale, each of two weights at once, and its way from and to shared memory. [op] A prior; 1
+#: in its place errs by 1.2 points more where weights of 4 bits were measured on a B200.
+CONVERTED_OPS = 2.0
+
+
 def _fitting(size: Floats, l2_bytes: float) -> Floats:
     """Return the share of data of a size [B] that L2 keeps."""
     return np.asarray(1.0 / (1.0 + (size / (RESIDENT_SHARE * l2_bytes)) ** 4))
@@ -72,13 +82,16 @@ def _tiles(e: Experts, c: Coefficients, tile: float) -> Floats:
 
 
 def _products(
-    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tiles: Floats, tile: Tile,
+    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, scaled: Floats, tiles: Floats, tile: Tile,
     moved: list[tuple[Floats, Floats, Floats]],
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """Return serial and core cycles of both grouped products."""
     sms = float(gpu.sm_count)
     serial, core = np.zeros_like(tiles), np.zeros_like(tiles)
     flops_cycles = 2.0 * tile.tokens * tile.columns * tile.depth / rate
+    vector = scaled * tile.tokens * tile.columns / SCALED_DEPTH
+    vector = vector + np.where((e.size < 2.0) & (e.passing_size >= 2.0), CONVERTED_OPS, 0.0) * tile.columns
+    flops_cycles = flops_cycles + vector * tile.depth / gpu.lanes_per_clock_sm
     most = resident(tile, gpu, e.size)
     l2_bytes_per_clock = gpu.l2_bytes_per_clock * c["l2_efficiency"]
     width = (tile.tokens * e.passing_size + tile.columns * e.size) / l2_bytes_per_clock
@@ -120,13 +133,14 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
     if c["tile_table"] == BY_PAIRS:  # Marlin's are instructions of warps
         rate = rate * rate_share(gpu)
+    scaled = np.where(words == "fp8_block", SCALED_OPS, 0.0)
     best = np.full(n, np.inf)
     serial, core, chosen = (np.zeros(n) for _ in range(3))
     moved, ways = _moved(e, gpu, c), offered(c["tile_table"], e, gpu)
     tiles = {tokens: _tiles(e, c, tokens) for tokens in {one.tile.tokens for one in ways}}
     for one in ways:
         tile = one.tile
-        a, b = _products(e, gpu, c, rate, tiles[tile.tokens], tile, moved)
+        a, b = _products(e, gpu, c, rate, scaled, tiles[tile.tokens], tile, moved)
         time = a + b if one.rows is None else np.where(one.rows, a + b if one.timed else 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
