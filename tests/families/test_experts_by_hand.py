@@ -55,6 +55,7 @@ class ByHand:
         self.local = self.experts / float(row["ep"])
         self.gate = 1 if "nongated" in str(row["implementation"]) or row.get("gated") == 0.0 else 2
         self.quantized = str(row["dtype"]) != "bf16"
+        self.blocks = str(row["dtype"]) == "fp8_block"
         self.size = 1.0 if self.quantized else 2.0
         peak = GPU.rate("tensor_fp8" if self.quantized else "tensor_bf16")
         own = {"bf16": 1.0, "fp8": c["fp8_rate"], "fp8_block": c["block_rate"]}[str(row["dtype"])]
@@ -103,6 +104,9 @@ class ByHand:
             held = self.held(tile)
             shared = min(max(blocks / sms, 1.0), held) if tile.warps else held
             step = 2 * tile.tokens * tile.columns * tile.depth / self.rate + c["k_step_cycles"] / shared
+            # two products by scales and an addition for each sum over a block of 128
+            scaling = 3 * tile.tokens * tile.columns * (tile.depth / 128) / GPU.lanes_per_clock_sm
+            step += scaling if self.blocks else 0.0
             busy = charged * math.ceil(k / tile.depth) * step
             filling = (
                 blocks
