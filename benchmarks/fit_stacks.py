@@ -44,7 +44,7 @@ SOURCE = "aiconfigurator-perf"
 #: Fewer rows than this leave an implementation to its library's others. [rows]
 LEAST_ROWS = 40
 #: Implementations without coefficients, for their law has no form for what they do: FlashAttention 4's
-#: decode on Hopper takes 2 to 5 us of one SM for each sequence and KV head.
+#: decode on Hopper takes 2 to 5 us for each sequence and KV head, one after another.
 WITHOUT_FORM = {("decode", "vllm-flash-attn-fa4")}
 
 

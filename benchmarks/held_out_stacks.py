@@ -193,11 +193,12 @@ def without_set(
     """Return a named cell beside the sets but its own, where its library has others."""
     rest = [one for key, one in whole.items() if key != (cell.law, cell.set_name)]
     library = library_of(cell.stack)
-    left = any(
+    has_others = any(
         one.law == cell.law and library in {library_of(other.stack) for other in one.cells} for one in rest
     )
-    known = cell.implementation and (cell.law, cell.set_name) in whole and left
-    return [("implementation", cell.set_name, cell, registry_of(rest))] if known else []
+    if not (cell.implementation and has_others and (cell.law, cell.set_name) in whole):
+        return []
+    return [("implementation", cell.set_name, cell, registry_of(rest))]
 
 
 def _fitted(cell: Cell, registry: Iterable[Implementation]) -> bool:

@@ -27,7 +27,8 @@ OTHER_KERNEL, MOST_SHARE = 2.0, 1.0 / 3.0
 LEAST_GPUS = 2
 #: The most of the ln of bounds of kernels that others stand for: what another library adds at most. [1]
 MOST = prior_number("implementations.other_library_most")
-#: Sets of coefficients left out from which on they tell of the next, and rows of a cell that count.
+#: Sets of coefficients left out from which on they tell of the next [sets], and rows of a cell that count
+#: [rows]. Both a prior.
 LEAST_SETS, ROWS_OF_CELL = 3, 300
 #: Groups of families whose tables showed another kernel in another version or library, under no name of it.
 SWAPPED = ("gemm", "moe", "ssm")
@@ -163,9 +164,9 @@ def band_of_stand_ins(scored: Sequence[Scored], law: str, without: str = "") -> 
     enough = [some for some in (of_law, of_group) if len({one.set_name for one in some}) >= LEAST_SETS]
     some = enough[0] if enough else of_group
     errors = [one.error[:: max(1, len(one.error) // ROWS_OF_CELL)] for one in some]
-    told = band(np.concatenate(errors), 10**6) if errors else WIDE
+    of_errors = band(np.concatenate(errors), 10**6) if errors else WIDE
     least = (0.0, 0.0) if enough else WIDE
-    low, high = (float(np.clip(side, -MOST, MOST)) for side in told)
+    low, high = (float(np.clip(side, -MOST, MOST)) for side in of_errors)
     return min(low, least[0]), max(high, least[1])
 
 

@@ -65,8 +65,9 @@ def members(
         Implementations to choose from and bands elsewhere, by default those delivered.
     """
     bands = transfer_bands(law.name) if bands is None else bands
-    every = with_parents(law, stack, words_of(implementation), every)
-    if by_source := of_project(law, gpu.architecture, stack, words_of(implementation), every):
+    called = words_of(implementation)
+    every = with_parents(law, stack, called, every)
+    if by_source := of_project(law, gpu.architecture, stack, called, every):
         return by_source
     chosen, library = candidates(law.name, gpu.architecture, stack, implementation, every), library_of(stack)
     if not implementation:  # where some ran in this version, it was one of them
@@ -77,8 +78,7 @@ def members(
         # kernels that only their library has, as its source tells, tell nothing of others'
         anyones = tuple(one for one in chosen if not habits_of(law, one.stack, gpu.architecture)) or chosen
         ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
-        return of_unknown(law, ran, gpu.architecture, stack, words_of(implementation), share, every)
-    called = words_of(implementation)
+        return of_unknown(law, ran, gpu.architecture, stack, called, share, every)
     ran = tuple(
         _standing_for(called, law, one, _member(law, gpu, one, bands, stack), bands) for one in chosen
     )
@@ -89,8 +89,8 @@ def members(
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return ran
     others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
-    may = tuple(_member(law, gpu, one, bands, stack) for one in others)
-    shares = ((chosen, ran, 1.0 - share if others else 1.0), (others, may, share))
+    swapped = tuple(_member(law, gpu, one, bands, stack) for one in others)
+    shares = ((chosen, ran, 1.0 - share if others else 1.0), (others, swapped, share))
     return tuple(
         replace(member, weight=part * use(one) / sum(map(use, pool)))
         for pool, of_pool, part in shares

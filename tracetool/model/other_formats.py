@@ -23,7 +23,7 @@ from tracetool.hardware.priors import prior_number
 #: Share of the kernel's coefficients in the parent's format, in ln, beside those of the format elsewhere. [1]
 _FROM_PARENT = prior_number("implementations.from_parent")
 #: Fewer measured rows tell nothing of another law. [rows] A prior.
-_LEAST_LENT = 120
+_LEAST_ROWS = 120
 
 
 def formats_of(law: str) -> frozenset[str]:
@@ -67,7 +67,7 @@ def with_parents(
 
 def _may_lend(fitted: FittedLaw | None) -> bool:
     """Return whether a fit has rows enough to tell of another law: few tell of their own shapes alone."""
-    return fitted is not None and sum(fitted.gpus.values()) >= _LEAST_LENT
+    return fitted is not None and sum(fitted.gpus.values()) >= _LEAST_ROWS
 
 
 def _named(pool: tuple[Implementation, ...], library: str, called: str) -> tuple[Implementation, ...]:

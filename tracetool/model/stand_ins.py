@@ -29,17 +29,17 @@ def kernels_of(name: str) -> frozenset[str]:
 
 def stands_in(one: Implementation, called: str) -> bool:
     """Return whether an implementation stands for a kernel that a name tells to be another."""
-    told = kernels_of(called)
-    if not told or called in one.names:
+    named = kernels_of(called)
+    if not named or called in one.names:
         return False
-    own = frozenset().union(*map(kernels_of, (one.name, *one.names)))
-    return not told <= own
+    of_implementation = frozenset().union(*map(kernels_of, (one.name, *one.names)))
+    return not named <= of_implementation
 
 
 def same_kernels(one: Implementation, called: str) -> bool:
     """Return whether an implementation's kernels are all those a name tells, and no others."""
-    told = _told(called, _words()["kernels"])
-    return bool(told) and any(kernels_of(name) == told for name in (one.name, *one.names))
+    named = _told(called, _words()["kernels"])
+    return bool(named) and any(kernels_of(name) == named for name in (one.name, *one.names))
 
 
 def _told(name: str, words: Mapping[str, list[str]]) -> frozenset[str]:

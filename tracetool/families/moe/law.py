@@ -46,6 +46,14 @@ PASSES_SHARE = 0.5
 #: A pair that many blocks sort together, where one does by the law's prior [ns]; share of the memory's peak
 #: that weights reach which come in whole tiles [1]. Both a prior.
 ROUTED_NS, STREAMED = 0.3, 0.92
+#: Elements of a block of scales [elements], and operations on the FP32 pipe for each sum over one: a product
+#: by the scale of the row, one by that of the column, and an addition to the rest [op]. By definition of the
+#: format, where scales are no powers of two that matrix instructions take themselves.
+SCALED_DEPTH, SCALED_OPS = 128.0, 3.0
+#: Operations for each weight that is converted to the 16 bits of what passes through: a conversion and a
+#: product by its scale, each of two weights at once, and its way from and to shared memory. [op] A prior; 1
+#: in its place errs by 1.2 points more where weights of 4 bits were measured on a B200.
+CONVERTED_OPS = 2.0
 
 
 def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, Floats]]:
@@ -58,16 +66,6 @@ def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, 
     return [
         (n, k, active * n * k * e.size * missed + pairs * (2.0 * n + k * e.passing_size)) for n, k in shapes
     ]
-
-
-#: Elements of a block of scales [elements], and operations on the FP32 pipe for each sum over one: a product
-#: by the scale of the row, one by that of the column, and an addition to the rest [op]. By definition of the
-#: format, where scales are no powers of two that matrix instructions take themselves.
-SCALED_DEPTH, SCALED_OPS = 128.0, 3.0
-#: Operations for each weight that is converted to the 16 bits of what passes through: a conversion and a
-#: product by its scale, each of two weights at once, and its way from and to shared memory. [op] A prior; 1
-#: in its place errs by 1.2 points more where weights of 4 bits were measured on a B200.
-CONVERTED_OPS = 2.0
 
 
 def _fitting(size: Floats, l2_bytes: float) -> Floats:
