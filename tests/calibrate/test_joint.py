@@ -103,7 +103,7 @@ def test_one_set_times_every_gpu(gpus: tuple[Gpu, Gpu]) -> None:
 
 def test_an_architecture_keeps_what_it_alone_does(gpus: tuple[Gpu, Gpu]) -> None:
     other = load_gpu("a100-sxm")
-    parts = [measured(gpus[0], 80, 1), measured(other, 80, 2, {**TRUTH, "launch_us": 30.0})]
+    parts = [measured(gpus[0], 50, 1), measured(other, 50, 2, {**TRUTH, "launch_us": 30.0})]
     fit = fit_joint(LAW, parts)
     assert fit.on(other)["launch_us"] > 1.5 * fit.on(gpus[0])["launch_us"]
 

@@ -87,6 +87,21 @@ def test_columns_hold_what_sqlite_says(
     assert_frame_equal(found, said)
 
 
+def test_empty_stretches_of_numbers_are_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks, typed = [], sqlite_arrow._typed
+    monkeypatch.setattr(sqlite_arrow, "_typed", lambda *given: blocks.append(given) or typed(*given))
+    numbers = [*range(1, 9), *range(1 << 40, (1 << 40) + 9), *range(1 << 60, (1 << 60) + 9)]
+    path = _database(tmp_path / "t.sqlite", numbers)
+    with open_sqlite(path) as db:
+        said = _as_sqlite_says(db)
+    found = read_table(path, "t", {"row": _WANTED["row"]}, said["row"][0], said["row"][-1])
+    assert found is not None
+    assert found["row"].to_list() == said["row"].to_list()
+    assert len(blocks) <= 5  # one for each cluster, two at the start of the second half
+
+
 def test_clean_numbers_are_read_as_they_are_and_narrow(tmp_path: Path) -> None:
     path = tmp_path / "t.sqlite"
     with closing(sqlite3.connect(path)) as made, made:

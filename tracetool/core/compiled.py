@@ -11,8 +11,8 @@ from typing import TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
 
-#: From this many loop turns in all, loading the compiler pays: it takes about half a second.
-COMPILE_FROM = 150_000
+#: From this many loop turns in all, loading the compiler pays: it takes about a second of a core.
+COMPILE_FROM = 500_000
 _turns = [0]
 
 

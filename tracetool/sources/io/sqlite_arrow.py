@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
 from typing import Self
@@ -101,7 +103,14 @@ class Readers:
                 try:
                     parts = (streams or begin(cautious=True)).frames()
                     return _stacked([frame for part in parts for frame in part], columns)
-                except (_Dirty, ImportError, OSError, adbc_driver_manager.Error, pl.exceptions.PolarsError):
+                except (
+                    _Dirty,
+                    ImportError,
+                    OSError,
+                    adbc_driver_manager.Error,
+                    sqlite3.Error,
+                    pl.exceptions.PolarsError,
+                ):
                     continue
             return None
 
@@ -165,13 +174,15 @@ def _blocks(
     import adbc_driver_sqlite
 
     step = max(BATCH_ROWS * BATCHES_AT_ONCE, (high - low) // MOST_BLOCKS)
+    first: int | None = low
     with (
+        closing(sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)) as numbers,
         adbc_driver_sqlite.connect(read_only_uri(path)) as database,
         manager.AdbcConnection(database) as connection,
         manager.AdbcStatement(connection) as statement,
     ):
         statement.set_options(**{adbc_driver_sqlite.StatementOptions.BATCH_ROWS.value: BATCH_ROWS})
-        for first in range(low, high + 1, step):
+        while first is not None:
             last = min(first + step - 1, high)
             statement.set_sql_query(
                 f'SELECT {selection} FROM "{table}" WHERE rowid BETWEEN {first} AND {last} ORDER BY rowid'  # noqa: S608 - names from the file's own catalog
@@ -179,6 +190,17 @@ def _blocks(
             stream, _ = statement.execute_query()
             # Joined in memory of their own: what the driver hands over lies in buffers twice as long.
             yield _typed(pl.DataFrame(stream).rechunk(), columns)
+            first = _next_number(numbers, table, last, high)
+
+
+def _next_number(db: sqlite3.Connection, table: str, last: int, high: int) -> int | None:
+    """Return the next row number that is there: a process's may begin billions after another's."""
+    if last == high:
+        return None
+    query = f'SELECT min(rowid) FROM "{table}" WHERE rowid BETWEEN {last + 1} AND {high}'  # noqa: S608
+    (number,) = db.execute(query).fetchone()
+    # of a damaged index: on from where the block ended
+    return None if number is None else max(int(number), last + 1)
 
 
 def _typed(batch: pl.DataFrame, columns: Wanted) -> pl.DataFrame:
