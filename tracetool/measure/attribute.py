@@ -19,48 +19,38 @@ from tracetool.kernels.meetings import arrivals_ns
 from tracetool.measure.attributed_work import (
     WAITING,
     Work,
-    check_overlap,
-    expected_power,
     work_of_activity,
     work_of_run,
 )
-from tracetool.measure.attribution import ClassEnergy, attribute_classes
+from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.controls import by_model, by_time
-from tracetool.measure.counter import check_counter
+from tracetool.measure.device_attribution import LoggedDevice, attribute_device
 from tracetool.measure.energy_tables import (
     alignment_record,
-    attribution_notes,
-    class_notes,
-    energy_table,
     of_signatures,
-    prior_note,
     sensor_record,
     window_table,
-    with_throttled,
 )
 from tracetool.measure.measured_scopes import measured_scopes
-from tracetool.measure.observe import Observation, observe
+from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import (
     logs_beside_activity,
     paired_devices,
-    power_logs,
     read_power_logs,
     telemetry_devices,
 )
 from tracetool.measure.prior import read_prior
-from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
+from tracetool.measure.sensors import read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
-from tracetool.measure.throttled import moved_by_clock, throttle_log, throttle_note
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windowed import attributed_windows
-from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
+from tracetool.measure.windows import power_profile
 from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.windows import is_large, refuse_large
 
-_NS = 1e-9
 _STATES = [ACTIVE_IDLE, IDLE]
 #: Expected power by signature, or by name. [W]
 ExpectedPower = Mapping[int | str, float]
@@ -207,7 +197,7 @@ def attribute_run(
         windows=windows,
         prior=_prior(prior, opened, gpu),
         sensor_file=sensor_file,
-        where=str(opened.path),
+        source=str(opened.path),
         pairs=pairs,
     )
     return replace(attribution, scopes=measured_scopes(opened, attribution.energy, attribution.sums))
@@ -253,8 +243,9 @@ def attribute_activity(
     work = work_of_activity(read_activity(activity))
     telemetry, chosen = logs_beside_activity(activity, power, tz, device)
     gpu_spec = load_gpu(gpu, part="sensor") if gpu else None
-    every = device is None and holds_windows(Path(activity))  # a benchmark runs on every GPU of its package
-    devices = telemetry_devices(telemetry) if every else [chosen]
+    # a benchmark runs on every GPU of its package
+    on_all_gpus = device is None and holds_windows(Path(activity))
+    devices = telemetry_devices(telemetry) if on_all_gpus else [chosen]
     return _attribute(
         telemetry,
         dict.fromkeys(devices, work),
@@ -262,7 +253,7 @@ def attribute_activity(
         windows=windows,
         prior=_prior(prior, None, None),
         sensor_file=sensor_file,
-        where=os.fspath(activity),
+        source=os.fspath(activity),
         pairs={d: d for d in devices},
     )
 
@@ -287,77 +278,46 @@ def _attribute(
     windows: str | os.PathLike[str] | None,
     prior: Mapping[int | str, float],
     sensor_file: str | os.PathLike[str] | None,
-    where: str,
+    source: str,
     pairs: Mapping[int, int],
 ) -> Attribution:
-    window_rows = read_windows(windows) if windows is not None else None
-    stated = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
+    asked = read_windows(windows) if windows is not None else None
+    sensor_values = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
     origin = int(telemetry["time_ns"].drop_nulls().min() or 0)  # type: ignore[arg-type]
-    tables, notes, of_classes, aligned, sensors = [], [], [], {}, {}
-    observations: dict[int, Observation] = {}
-    classes: dict[int, ClassEnergy] = {}
-    expectations: dict[int, Floats] = {}
-    sums: list[WindowEnergy] = []
-    throttled: dict[int, dict[str, Any]] = {}
-    for logged, device_work in work.items():
-        log = power_logs(telemetry, logged, origin)[0]
-        check_overlap(device_work, log, origin, where)
-        gpu_spec = gpu_specs[logged]
-        likely = [calibrated(s, stated) for s in candidate_sensors(gpu_spec, log.field, None)]
-        observation = observe(log, device_work.timeline(origin), likely)
-        limit = gpu_spec.power_limit_w if gpu_spec is not None else np.nan
-        counted = check_counter(log)
-        counter = log if counted is not None and counted.usable else None
-        expected = expected_power(device_work, prior)
-        class_energy = attribute_classes(
-            observation,
-            expected_w=expected,
-            limit_w=limit,
-            counter=counter,
-            unsteady=moved_by_clock(telemetry, logged, origin, observation.timeline),
+    of_device = {
+        pairs[logged]: attribute_device(
+            telemetry,
+            device_work,
+            LoggedDevice(logged, pairs[logged], gpu_specs[logged]),
+            origin_ns=origin,
+            windows=asked,
+            prior=prior,
+            sensor_values=sensor_values,
+            source=source,
         )
-        observations[pairs[logged]], classes[pairs[logged]] = observation, class_energy
-        if expected is not None:
-            expectations[pairs[logged]] = expected
-            notes.append(prior_note(expected, class_energy))
-        elif prior:
-            raise BadInput.in_file(where, "runs nothing that the prior names", "give predictions of this run")
-        table = energy_table(device_work, class_energy, pairs[logged])
-        throttle = throttle_log(telemetry, logged, origin, limit)
-        if throttle is not None:
-            table, throttled[pairs[logged]] = with_throttled(table, device_work, throttle, observation)
-            if throttled[pairs[logged]]:
-                notes.append(throttle_note(throttled[pairs[logged]], pairs[logged], throttle))
-        tables.append(table)
-        aligned[str(pairs[logged])] = alignment_record(observation)
-        sensors[str(pairs[logged])] = sensor_record(observation)
-        of_classes += class_notes(class_energy)
-        notes += [*attribution_notes(observation, gpu_spec), *class_notes(class_energy)]
-        if counted is not None:
-            notes.append(counted.sentence())
-        if window_rows is not None:
-            start = (window_rows["start_us"].to_numpy() * 1000 - origin) * _NS
-            end = (window_rows["end_us"].to_numpy() * 1000 - origin) * _NS
-            sums.append(window_energy(observation, start, end, class_energy))
-    energy = load_schema("energy").conform(pl.concat(tables, how="diagonal"))
-    asked = None if window_rows is None else window_table(window_rows, sums)
+        for logged, device_work in work.items()
+    }
+    devices = of_device.values()
     return Attribution(
-        energy,
-        asked,
-        tuple(notes),
-        aligned,
-        sensors,
-        observations,
-        classes,
+        load_schema("energy").conform(pl.concat([one.energy for one in devices], how="diagonal")),
+        None if asked is None else window_table(asked, [one.windows for one in devices if one.windows]),
+        tuple(note for one in devices for note in one.notes),
+        {str(device): alignment_record(one.observation) for device, one in of_device.items()},
+        {str(device): sensor_record(one.observation) for device, one in of_device.items()},
+        {device: one.observation for device, one in of_device.items()},
+        {device: one.classes for device, one in of_device.items()},
         origin,
-        expectations,
-        throttled={device: record for device, record in throttled.items() if record},
+        {device: one.expected_w for device, one in of_device.items() if one.expected_w is not None},
+        throttled={device: one.throttled for device, one in of_device.items() if one.throttled},
         sums=SignatureSums(
             {
-                pairs[d]: np.array([s for s in w.signature if s is not None], np.int64)
-                for d, w in work.items()
+                pairs[logged]: np.array([s for s in device_work.signature if s is not None], np.int64)
+                for logged, device_work in work.items()
             },
-            {pairs[d]: of_signatures(w, classes[pairs[d]]) for d, w in work.items()},
+            {
+                pairs[logged]: of_signatures(device_work, of_device[pairs[logged]].classes)
+                for logged, device_work in work.items()
+            },
         ),
-        class_notes=tuple(of_classes),
+        class_notes=tuple(note for one in devices for note in one.class_notes),
     )
