@@ -1,0 +1,182 @@
+"""Decode attention's grid: which kernel takes a row, how it splits keys, and how blocks fill the GPU.
+
+Equation and sources: docs/families/decode.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Floats
+from tracetool.families.attention.decode_hosts import SEGMENTS, XQA
+from tracetool.families.attention.problem import Scores
+from tracetool.families.attention.tile_sizes import capability, split_keys_of_tile
+from tracetool.families.attention.tiling import (
+    efficient_split,
+    even_split,
+    growing_split,
+    rooted_split,
+    split_keys,
+)
+from tracetool.families.law import Coefficients
+from tracetool.hardware.gpu import Gpu
+
+#: Query rows a tile of tensor cores holds, and takes at once. [rows] Both a prior.
+ROWS, UNIT_ROWS = 64.0, 8.0
+#: Keys a step of the kernel without tensor cores takes, a prior; and keys its host code splits by, the parts
+#: of NVIDIA/TensorRT-LLM's XQA (docs/families/decode.md). [tokens]
+VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
+#: The choice of ``split_fill`` that is FlashAttention 3's [1], and key tiles up to which that does not split
+#: [tiles]. By definition of Dao-AILab/flash-attention, ``hopper/heuristics.h``; tiles by ``tile_size.h``.
+EVEN, FEW_TILES = 2, 4.0
+#: Lanes up to which vLLM's Triton kernels split keys, and into how many parts. [1] By definition of it:
+#: ``decode_hosts.py``.
+MOST_SPLIT, SPLIT_PARTS = 128.0, 16.0
+#: The compute capabilities whose XQA splits keys in 8 bits, the first of which has such a kernel of its own.
+#: [1] By definition of NVIDIA/TensorRT-LLM, ``attentionOp.cpp`` and ``decoderXQAImplPrecompiled.cpp``.
+XQA_SPLIT_8 = (9, 12)
+
+
+@dataclass(frozen=True)
+class DecodeGrid:
+    """How a library cuts decode attention into blocks; all of shape (n,)."""
+
+    kv8: Bools  # rows whose cache is of 8 bits
+    own8: Bools  # of those, rows with a kernel of their own
+    factors8: Bools  # of those, rows that the coefficients of 8 bits hold for
+    vector: Bools  # rows whose kernel has no tensor cores
+    windowed: Bools  # rows whose queries do not see every key
+    seen: Floats  # keys that are read for a query [tokens]
+    query_rows: Floats  # queries of a sequence that meet the same keys
+    key_tile: Floats  # keys of a step [tokens]
+    lanes: Floats  # tiles of queries
+    tiles: Floats  # tiles of keys that each meets
+    parts: Floats  # blocks that share the keys of a lane
+    slots: Floats  # blocks that run at a time
+
+    @property
+    def steps(self) -> Floats:
+        """Tiles of keys that one block takes."""
+        return np.maximum(1.0, np.ceil(self.tiles / self.parts))
+
+    @property
+    def blocks(self) -> Floats:
+        """Blocks in all."""
+        return np.asarray(self.lanes * self.parts)
+
+    @property
+    def waves(self) -> Floats:
+        """Times that blocks fill the GPU, the last one begun counted whole."""
+        return np.ceil(self.blocks / self.slots)
+
+    def pick(self, c: Coefficients, with_tensor_cores: str, without: str) -> Floats:
+        """Return a coefficient of the kernel that takes each row, by its names."""
+        return np.where(self.vector, c[without], c[with_tensor_cores])
+
+
+def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
+    """Return how a library with such coefficients cuts decode attention into blocks."""
+    group, kv8 = s.heads / s.kv_heads, s.kv_size <= 1.0
+    own8 = _own_kernel(kv8, (s.head_dim + s.value_dim) / 256.0, gpu, c)
+    inside = np.minimum(s.kv_len, s.window)
+    windowed = inside < s.kv_len
+    vector = _without_units(group, kv8, s.batch * s.kv_heads, inside, gpu, c)
+    seen = inside + np.where(vector | kv8, 0.0, c["outside"]) * (s.kv_len - inside)
+    key_tile = np.where(vector, VECTOR_KEYS, _key_tile(s, gpu, c))
+    # a library that packs the heads of a group by a copy may not do so where a window is set
+    apart = vector | (np.isfinite(s.window) & (c["pack_windowed"] < 1.0))
+    query_rows = np.where(apart, 1.0, group) * s.q_len
+    lanes = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
+    slots = float(gpu.sm_count) * np.where(vector, 1.0, c["resident"])
+    all_tiles = np.ceil(s.kv_len / key_tile)
+
+    least = np.maximum(np.where(vector, c["vector_least_keys"], c["least_keys"]), key_tile)
+    by_seen = kv8 if c["split_seen"] > 1 else np.full(len(kv8), c["split_seen"] > 0)
+    keys = np.where(by_seen, seen, s.kv_len)
+    parts = _split(lanes, lanes / s.batch, slots, keys, key_tile, least, vector, c)
+    # segments are launched whether there are tiles for them or not
+    parts = np.minimum(parts, all_tiles if c["split_fill"] != SEGMENTS else np.inf)
+    parts = np.minimum(parts, c["most_parts"])
+    if c["split_fill"] == XQA and not XQA_SPLIT_8[0] <= capability(gpu) < XQA_SPLIT_8[1]:
+        parts = np.where(kv8 & ~vector, 1.0, parts)
+    if c["split_single"] <= 0:
+        parts = np.where((group <= 1.0) | (apart & ~vector), 1.0, parts)
+    return DecodeGrid(
+        kv8=kv8,
+        own8=own8,
+        factors8=own8 if c["split_fill"] == XQA else kv8,  # they are of XQA's own kernel alone
+        vector=vector,
+        windowed=windowed,
+        seen=seen,
+        query_rows=query_rows,
+        key_tile=key_tile,
+        lanes=lanes,
+        tiles=np.minimum(all_tiles, np.ceil(seen / key_tile) + windowed),
+        parts=parts,
+        slots=slots,
+    )
+
+
+def _without_units(
+    group: Floats, kv8: Bools, lanes: Floats, keys: Floats, gpu: Gpu, c: Coefficients
+) -> Bools:
+    """Return the rows that run without tensor cores.
+
+    A library that has such a kernel uses it for heads that share no keys, for groups too large for
+    its tiles, and, in 16 bits, while parts of 128 keys would fill less than a quarter of the SMs.
+    """
+    if c["vector_heads"] == 0:
+        return np.zeros(len(group), dtype=np.bool_)
+    if c["vector_heads"] < 0:  # the negative of the heads, where those that share none have tensor cores
+        return np.asarray(group >= -c["vector_heads"])
+    few = lanes * np.maximum(1.0, np.floor(keys / DISPATCH_KEYS)) * 4.0 < gpu.sm_count
+    return np.asarray((group <= 1.0) | (group >= c["vector_heads"]) | (~kv8 & few & (c["dispatch"] > 0)))
+
+
+def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
+    """Return the rows of 8 bits with a kernel of their own: others take the one for 16 bits. Shape (n,)."""
+    if c["split_fill"] == XQA and capability(gpu) != XQA_SPLIT_8[0]:
+        return np.zeros(len(kv8), dtype=np.bool_)
+    return np.asarray(kv8 & (dim * 128.0 >= c["kv8_least_dim"]))
+
+
+def _split(
+    lanes: Floats,
+    of_one: Floats,
+    slots: Floats,
+    keys: Floats,
+    tile: Floats,
+    least: Floats,
+    vector: Bools,
+    c: Coefficients,
+) -> Floats:
+    """Return into how many parts a library splits the keys of each lane. Shape (n,).
+
+    ``of_one`` are the lanes of one sequence, ``tile`` the keys of a step, ``least`` those of a part, and
+    ``vector`` the rows without tensor cores.
+    """
+    if c["split_fill"] == XQA:
+        rooted = rooted_split(lanes, slots / c["resident"], keys, lanes / of_one)
+        return np.where(vector, split_keys(lanes, slots * c["split_waves"], keys, least), rooted)
+    if c["split_fill"] == SEGMENTS:
+        return np.where(lanes <= MOST_SPLIT, SPLIT_PARTS, 1.0)
+    if c["split_fill"] > EVEN:
+        return growing_split(lanes, slots / c["resident"], keys)
+    if c["split_fill"] == EVEN:
+        tiles = np.ceil(keys / tile)
+        parts = np.minimum(even_split(lanes, slots, tiles), efficient_split(of_one, slots, tiles))
+        return np.where(tiles <= FEW_TILES, 1.0, parts)
+    if c["split_fill"] > 0:
+        return efficient_split(lanes, slots * c["split_waves"], np.ceil(keys / least))
+    return split_keys(lanes, slots * c["split_waves"], keys, least)
+
+
+def _key_tile(s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return the keys of a tile of tensor cores, as a library sizes them. Shape (n,). [tokens]"""
+    if 0 < c["tile_rows"] <= ROWS:
+        return split_keys_of_tile(s, gpu, c["tile_rows"])
+    if c["split_fill"] == EVEN:
+        return np.where(s.head_dim > 192, 80.0, np.where(s.head_dim > 128, 96.0, 128.0))
+    return np.full(len(s.batch), c["key_tile"])
