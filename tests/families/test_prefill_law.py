@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from tracetool.families.attention.prefill import PREFILL
-from tracetool.families.attention.problem import attention_scores
+from tracetool.families.attention.problem import attention_scores, least_cycles
 from tracetool.families.attention.tile_sizes import (
+    FLASH_3,
     FLASHINFER,
     SGLANG_TRITON,
     TRTLLM_WARPS,
@@ -19,6 +20,7 @@ from tracetool.families.attention.tile_sizes import (
 )
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.names import gpu_names
 from tracetool.replay.operator_tables import read_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "families" / "prefill.md"
@@ -235,3 +237,14 @@ def test_products_of_triton_in_sglang_run_on_instructions_that_newer_chips_still
             for whose in (0.0, SGLANG_TRITON)
         )
         assert own / older == pytest.approx(share, rel=0.01)
+
+
+@pytest.mark.parametrize("gpu_name", gpu_names())
+def test_no_library_multiplies_faster_than_the_chip(gpu_name: str) -> None:
+    gpu, dtypes = load_gpu(gpu_name), ("fp32", "fp16", "bf16")
+    row = {"op": "attention", "phase": "prefill", "batch": 1, "q_len": 8192, "heads": 32, "head_dim": 128}
+    rows = read_table(pl.DataFrame([{**row, "dtype": dtype} for dtype in dtypes])).rows
+    scores = attention_scores(rows, gpu)
+    least = least_cycles(scores, scores.rate, gpu)
+    for kernel in (0.0, FLASH_3, SGLANG_TRITON, VLLM_TRITON, TRTLLM_WARPS, FLASHINFER):
+        assert (PREFILL.pieces(rows, gpu, {"by_head": kernel}).core_cycles >= 0.999 * least).all(), kernel

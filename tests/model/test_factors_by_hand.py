@@ -104,15 +104,28 @@ def test_a_law_whose_traces_err_by_no_time_keeps_its_band_however_short_a_kernel
 
 
 def test_an_error_of_time_costs_base_energy_and_takes_power_of_the_counts() -> None:
-    """ln E gains by the base share of it and ln P loses by the rest, beside the same errors."""
+    """Base energy grows by the time's factor and the counts' stays: by what E gains and P loses, beside
+    the same errors of the coefficients."""
     rows = rows_of("gemm", m=[4096.0, 64.0], n=4096.0, k=4096.0)
     made = predict_rows(rows, H100, np.array([900.0, 1500.0]))
     base = made.parts_j["base"] / made.energy_j
     assert (base > 0.05).all()
     assert (base < 0.95).all()
-    time = np.log(made.timing.high)
+    energy_gain = np.log(base * made.timing.high + 1.0 - base)
+    power_loss = np.log(base + (1.0 - base) / made.timing.high)
     of_energy, of_power = np.log(made.energy_high_j / made.energy_j), np.log(made.power_w / made.power_low_w)
-    assert of_energy**2 - of_power**2 == pytest.approx(time**2 * (base**2 - (1.0 - base) ** 2))
+    assert of_energy**2 - of_power**2 == pytest.approx(energy_gain**2 - power_loss**2)
+
+
+def test_a_kernel_of_unknown_length_draws_no_less_than_the_base() -> None:
+    """However long it may take: its power falls to the base's alone, which it pays all the time."""
+    rows = rows_of("gemm", m=[4096.0], n=4096.0, k=4096.0, duration_us=250.0, duration_sd_us=[1.0, 5000.0],
+                   recorded_clock_mhz=1500.0)  # fmt: skip
+    made = predict_rows(rows, H100, np.array([1500.0]), anchor=True)
+    base_w = made.parts_j["base"] / made.timing.duration_s
+    assert (made.timing.high[1] > 10.0).all()
+    assert (made.power_low_w > 0.7 * base_w).all()  # whose own error is some 15 %
+    assert (made.energy_high_j[1] >= base_w[1] * made.timing.duration_s[1] * made.timing.high[1]).all()
 
 
 def test_a_timers_error_widens_both_ends_of_a_measured_time_alike() -> None:

@@ -21,10 +21,13 @@ def with_intervals(
 ) -> Prediction:
     r"""Return the prediction of governed rows with 90 % intervals.
 
-    An error of the coefficients and an error of the time are independent. If a kernel takes longer
-    than predicted, its counts cost the same: the base energy grows with the time, and the power of
-    the counts falls. A program that takes longer may as well wait as work: its errors of time and power
-    hardly cancel,
+    An error of the coefficients and an error of the time are independent. If a kernel takes :math:`e^x` times
+    as long as predicted, its counts cost the same: the base energy, a share :math:`b` of the whole, grows with
+    the time, and the power of the counts falls, never below that of the base,
+
+    .. math:: \ln \frac{E}{E_0} = \ln (b e^x + 1 - b), \qquad \ln \frac{P}{P_0} = \ln (b + (1 - b) e^{-x})
+
+    A program that takes longer may as well wait as work: its errors of time and power hardly cancel,
 
     .. math:: s_E^2 = s_t^2 + s_P^2 + 2 \rho s_t s_P
 
@@ -51,15 +54,17 @@ def with_intervals(
     slower, faster = (root_sum(np.log(by_row(side)), phases) for side in (timing.high, timing.low))
     program = programs[:, None] if programs.any() else None
 
-    def power_half(time: Floats) -> Floats:
-        of_kernel = root_sum(coefficients, time * working)
+    def power_half(log_time: Floats) -> Floats:
+        of_time = np.log(base_share + working * np.exp(-log_time))
+        of_kernel = root_sum(coefficients, of_time)
         return of_kernel if program is None else np.where(program, coefficients, of_kernel)
 
-    def energy_half(time: Floats) -> Floats:
-        of_kernel = root_sum(coefficients, time * base_share)
+    def energy_half(log_time: Floats) -> Floats:
+        of_time = np.log(base_share * np.exp(log_time) + working)
+        of_kernel = root_sum(coefficients, of_time)
         if program is None:
             return of_kernel
-        together = time**2 + coefficients**2 + 2.0 * _TIME_AND_POWER * time * coefficients
+        together = log_time**2 + coefficients**2 + 2.0 * _TIME_AND_POWER * np.abs(log_time) * coefficients
         return np.where(program, np.sqrt(together), of_kernel)
 
     power_w = parts.power_w(timing)
@@ -72,9 +77,9 @@ def with_intervals(
         timing=governed.timing_within(np.exp(-faster), np.exp(slower)),
         power_w=power_w,
         power_low_w=power_w * np.exp(-power_half(slower)),
-        power_high_w=np.minimum(power_w * np.exp(power_half(faster)), most),
+        power_high_w=np.minimum(power_w * np.exp(power_half(-faster)), most),
         energy_j=energy,
-        energy_low_j=energy * np.exp(-energy_half(faster)),
+        energy_low_j=energy * np.exp(-energy_half(-faster)),
         energy_high_j=energy * np.exp(energy_half(slower)),
         parts_j=parts.joules,
         throttled=governed.throttled,

@@ -120,7 +120,7 @@ def _read_again(s: Scores, fills: Floats, lanes: Floats, gpu: Gpu, c: Coefficien
 def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
     """Return the peak of the matrix instructions a kernel multiplies by. Shape (n,). [FLOP/clk/SM]"""
     if c["by_head"] == VLLM_TRITON:
-        return np.full(len(rows), CHAINED_RATE)
+        return np.minimum(s.rate, CHAINED_RATE)
     older = older_kernels(rows, gpu) | (c["by_head"] == SGLANG_TRITON)
     return np.asarray(s.rate * np.where(older, rate_share(gpu), 1.0))
 
