@@ -127,3 +127,16 @@ def test_shares_that_are_no_whole_are_refused() -> None:
     assert replace(gemm) == gemm
     with pytest.raises(ValueError, match=r"sum to 0\.9"):
         replace(gemm, shares=(0.5, 0.3, 0.1))
+
+
+@pytest.mark.parametrize("family", ["gemm", "conv", "elementwise", "reduction", "softmax", "fft"])
+def test_operations_of_64_bits_are_those_of_their_pipe(family: str) -> None:
+    """On a GPU without tensor cores of 64 bits: all that FP32 rows count for the FP32 pipe."""
+    counts = {}
+    for dtype in ("fp32", "fp64"):
+        rows = every_family()[family]
+        columns = {**rows.columns, "dtype": np.full(len(rows), dtype, dtype=object)}
+        counts[dtype] = count_work(replace(rows, columns=columns), load_gpu("rtx-4090"))
+    assert (counts["fp32"].fp64_flops == 0.0).all()
+    assert (counts["fp64"].fp32_flops == 0.0).all()
+    assert (counts["fp64"].fp64_flops > 0.0).any()

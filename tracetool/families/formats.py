@@ -21,6 +21,8 @@ PRODUCT_PIPE = {
 #: Pipes of narrow formats: where a GPU has none of its own, libraries convert weights to 16 bits on the way
 #: to the tensor cores and leave activations in 16 bits (IST-DASLab/marlin).
 _NARROW = frozenset({"tensor_fp8", "tensor_fp4"})
+#: Formats of 64 bits, and pairs of them.
+_DOUBLE = ("fp64", "complex128")
 #: Format of a product's result.
 RESULT = {
     "fp8": "bf16",
@@ -91,6 +93,22 @@ def _has_unit(pipe: str, gpu: Gpu) -> bool:
         return False
     vector = {"tensor_fp64": "fp64", "tensor_tf32": "fp32", "tensor_bf16": "fp32"}.get(pipe, "fp16")
     return gpu.rate(pipe) > gpu.rate(vector)
+
+
+def on_fp64_pipe(words: Texts) -> Bools | None:
+    """Return the formats that run on the FP64 pipe where not on tensor cores, None if none. Shape (n,)."""
+    double = _mapped(words, dict.fromkeys(_DOUBLE, 1.0), 0.0) > 0
+    return double if double.any() else None
+
+
+def vector_flops(double: Bools | None, flops: Floats) -> dict[str, Floats]:
+    """Return operations outside tensor cores as counts of the pipes they run on, each of shape (n,). [FLOP]
+
+    ``double`` are the rows on the FP64 pipe, none where it is None; see :func:`on_fp64_pipe`.
+    """
+    if double is None:
+        return {"fp32_flops": flops}
+    return {"fp32_flops": np.where(double, 0.0, flops), "fp64_flops": np.where(double, flops, 0.0)}
 
 
 def dtype_of(rows: OperatorColumns, default: str = "fp32") -> Texts:

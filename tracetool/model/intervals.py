@@ -21,9 +21,9 @@ def with_intervals(
 ) -> Prediction:
     r"""Return the prediction of governed rows with 90 % intervals.
 
-    An error of the coefficients and an error of the time are independent. If a kernel takes :math:`e^x` times
-    as long as predicted, its counts cost the same: the base energy, a share :math:`b` of the whole, grows with
-    the time, and the power of the counts falls, never below that of the base,
+    An error of the coefficients and an error of the time are independent. If a kernel takes :math:`e^x`
+    times as long as predicted, its counts cost the same: the base energy, a share :math:`b` of the whole,
+    grows with the time, and the power of the counts falls, never below that of the base,
 
     .. math:: \ln \frac{E}{E_0} = \ln (b e^x + 1 - b), \qquad \ln \frac{P}{P_0} = \ln (b + (1 - b) e^{-x})
 

@@ -9,7 +9,14 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate, result_bytes
+from tracetool.families.formats import (
+    dtype_of,
+    element_bytes,
+    on_fp64_pipe,
+    on_tensor,
+    product_rate,
+    result_bytes,
+)
 from tracetool.families.gemm.problem import plan_of, work_of
 from tracetool.families.gemm.tiling import Products
 from tracetool.hardware.gpu import Gpu
@@ -79,6 +86,7 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         # a kernel's name gives first the side along the window of the weights' gradient
         np.where(of_weights, tile_n, tile_m), np.where(of_weights, tile_m, tile_n),
         np.where(named & np.isfinite(tile_m) & ~np.isfinite(parts), 1.0, parts),
+        double=on_fp64_pipe(words),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.formats import dtype_of, element_bytes, on_fp64_pipe, vector_flops
 from tracetool.hardware.gpu import Gpu
 
 #: Operations of a radix-2 transform per complex point and doubling of its length. [op] By definition of the
@@ -41,7 +41,7 @@ def transform_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     return Work.of(
         len(rows),
         useful_flops=flops,
-        fp32_flops=flops,
+        **vector_flops(on_fp64_pipe(dtype_of(rows)), flops),
         int_ops=2.0 * elements,
         shared_bytes=2.0 * moved,  # stages of one kernel exchange their points there
         l2_bytes=moved,

@@ -12,9 +12,11 @@ from tracetool.families.formats import (
     activation_bytes,
     dtype_of,
     element_bytes,
+    on_fp64_pipe,
     on_tensor,
     product_rate,
     result_bytes,
+    vector_flops,
 )
 from tracetool.families.gemm.tiling import Products, TilePlan, TileRates, plan_products
 from tracetool.hardware.gpu import Gpu
@@ -36,6 +38,7 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), inputs,
         rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"), _loads(rows, k, weight),
         None if np.array_equal(size, weight) else weight, _weight_sets(rows),
+        on_fp64_pipe(words),
     )  # fmt: skip
 
 
@@ -75,7 +78,7 @@ def work_of(products: Products, plan: TilePlan) -> Work:
         len(p.m),
         useful_flops=flops,
         tensor_flops=np.where(p.tensor, issued, 0.0),
-        fp32_flops=np.where(p.tensor, 2.0 * p.batch * p.m * p.n, issued),
+        **vector_flops(p.double, np.where(p.tensor, 2.0 * p.batch * p.m * p.n, issued)),
         int_ops=2.0 * p.batch * p.m * p.n,
         shared_bytes=2.0 * plan.fill_bytes,
         l2_bytes=plan.l2_bytes + written + plan.partial_bytes,

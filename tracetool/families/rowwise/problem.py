@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.formats import dtype_of, element_bytes, on_fp64_pipe, vector_flops
 from tracetool.families.operations import instructions_per_element
 from tracetool.hardware.gpu import Gpu
 
@@ -42,7 +42,7 @@ def row_counter(
         return Work.of(
             len(rows),
             useful_flops=flops * elements,
-            fp32_flops=np.where(known, 0.0, flops) * elements,
+            **vector_flops(on_fp64_pipe(dtype_of(rows)), np.where(known, 0.0, flops) * elements),
             sfu_ops=sfu * elements + sfu_per_row * r,
             instructions=np.where(known, computed, 0.0) * elements,
             int_ops=elements,

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.formats import dtype_of, element_bytes, on_fp64_pipe, vector_flops
 from tracetool.families.operations import instructions_per_element
 from tracetool.hardware.gpu import Gpu
 
@@ -53,7 +53,7 @@ def stream_counter(
         return Work.of(
             len(rows),
             useful_flops=flops * elements,
-            fp32_flops=np.where(known, 0.0, flops) * elements,
+            **vector_flops(on_fp64_pipe(dtype_of(rows)), np.where(known, 0.0, flops) * elements),
             sfu_ops=np.where(known, 0.0, sfu) * elements,
             instructions=np.where(known, computed, 0.0) * elements,
             int_ops=integer * elements,
