@@ -176,7 +176,9 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         if low.any():
             row = _first(low)
             raise BadInput.in_file(
-                name, f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}"
+                name,
+                f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}",
+                "an empty cell is the column's default, where docs/tables.md states one",
             )
     _check_shares(name, columns)
     _check_order(name, columns)
@@ -210,7 +212,9 @@ def _check_order(name: str, columns: pl.DataFrame) -> None:
                 row = _first(more)
                 value, most = columns[column][row - 1], columns[whole][row - 1]
                 raise BadInput.in_file(
-                    name, f"row {row}, column {column}: {value:g} is more than {whole}, {most:g}"
+                    name,
+                    f"row {row}, column {column}: {value:g} is more than {whole}, {most:g}",
+                    f"columns {column} and {whole} may be exchanged",
                 )
 
 
