@@ -106,7 +106,7 @@ def test_what_a_recording_leaves_open_enters_intervals_without_the_measured_time
     assert high(plain, recorded_clock_low_mhz=gpu.clock_base_mhz) > 1.05 * high(plain)
     assert high(plain, recorded_clock_low_mhz=gpu.clock_boost_mhz) == pytest.approx(high(plain))
     copy = rows_of("memcpy", bytes=1e8)
-    assert high(copy, recorded_clock_low_mhz=gpu.clock_base_mhz) == pytest.approx(high(copy))
+    assert high(copy, recorded_clock_low_mhz=gpu.clock_base_mhz) == pytest.approx(high(copy), rel=1e-3)
     tiny = named(rows_of("elementwise", elements=64), "void at::native::vectorized_elementwise_kernel<4, f>")
     assert high(tiny, duration_sd_us=0.29) > high(tiny)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
+from tracetool.families import names
 from tracetool.families.registry import families_where
 from tracetool.families.spec import Sequence
 from tracetool.hardware.gpu import Gpu
@@ -29,7 +30,7 @@ MOST_BASE = prior_number("power.most_base")
 _STREAM_WAY = prior_number("carried_power.stream_way")
 #: What an SM costs per clock in a kernel that only streams, over one at work: it waits for memory.
 _STREAM_CLOCK = prior_number("carried_power.stream_clock")
-_STREAMS = families_where(lambda family: family.sequence is Sequence.STREAM)
+_STREAMS = {*families_where(lambda family: family.sequence is Sequence.STREAM), names.MEMCPY, names.MEMSET}
 #: Relative spread of a kernel's power that scaling the energies adds, and that a base nobody measured adds.
 _SCALED_SD, UNSEEN_BASE_SD = prior_table("carried_power.spread"), prior_number("carried_power.unseen_base")
 
