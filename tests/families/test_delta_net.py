@@ -18,6 +18,7 @@ from tracetool.families.ssm.conv1d import tokens_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.members import members
+from tracetool.model.predict import predict_rows
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table
 
@@ -215,3 +216,15 @@ def test_launches_of_a_loop_over_graphs_stay_with_the_gpu_it_ran_on() -> None:
     alone = graphs.coefficients["launch_us"] - GRAPH_US - LOOP_START_US / SCAN_LOOP
     assert others < there.coefficients["launch_us"] < graphs.coefficients["launch_us"]
     assert there.coefficients["launch_us"] == pytest.approx((alone * others) ** 0.5)
+
+
+@pytest.mark.parametrize("gpu_name", ["rtx-4090", "l40s", "h100-sxm", "b200-sxm"])
+def test_a_layers_bytes_of_memory_are_those_its_time_is_of(gpu_name: str) -> None:
+    """States that L2 holds from one loop to the next take no memory's time, and no memory's energy."""
+    gpu = load_gpu(gpu_name)
+    layer = {"op": "gdn", "num_k_heads": 16, "head_k_dim": 128, "num_v_heads": 32, "head_v_dim": 128}
+    decode = [{**layer, "phase": "decode", "batch": batch, "seq_len": 1} for batch in (4, 16, 64, 512)]
+    prefill = [{**layer, "phase": "prefill", "batch": 4, "seq_len": length} for length in (64, 2048)]
+    rows = read_table(pl.DataFrame(decode + prefill)).rows
+    timing = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz])).timing
+    assert (timing.work.dram_bytes <= timing.duration_s[:, 0] * gpu.dram_bytes_per_s).all()

@@ -22,7 +22,6 @@ from tracetool.families.ssm.conv1d import Convolutions, conv1d_work, is_conv1d, 
 from tracetool.families.ssm.delta_net import (
     CHUNK,
     STATE_BYTES,
-    delta_net_work,
     delta_nets,
     delta_rule_work,
     is_delta_net,
@@ -179,9 +178,10 @@ def _mamba2(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     """Return the parts of whole layers: convolution and rule after one another, each by its law's priors."""
     update = is_update(rows)
-    both_kernels = []
+    both_kernels, works = [], []
     for laws in ((CONV1D, CONV1D_UPDATE), (GDN_CHUNK, GDN_UPDATE)):
         several, one = (law.pieces(rows, gpu, {}) for law in laws)
+        works.append(several.work.where(update, one.work))
         both_kernels.append(
             {
                 f.name: np.where(update, getattr(one, f.name), getattr(several, f.name))
@@ -193,7 +193,7 @@ def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     joined = {name: first[name] + second[name] for name in first}
     joined |= {name: second[name] for name in ("norm", "active", "graph_step_s")}
     joined["fixed_s"] = joined["fixed_s"] + c["between_us"] * 1e-6
-    return Pieces(**joined, work=delta_net_work(rows))
+    return Pieces(**joined, work=works[0].plus(works[1]))
 
 
 #: The convolution written in CUDA: 1024 tokens of one channel. A block's two special functions a token take
