@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib import resources
 
@@ -13,6 +14,7 @@ from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, pars
 from tracetool.hardware.gpu import PIPES
 from tracetool.hardware.listing import parse_listed, read_listed
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu
+from tracetool.hardware.names import asked_gpu
 from tracetool.hardware.number import read_number
 from tracetool.model.power_files import power_basis, power_calibration_of
 from tracetool.report import gpu_sheet
@@ -55,6 +57,7 @@ def test_aliases_lead_back(name: str) -> None:
     gpu = load_gpu(name, part="sensor")
     for alias in (name, *gpu.aliases):
         assert match_gpu(alias) == name, alias
+        assert asked_gpu(alias) == name, alias
 
 
 @pytest.mark.parametrize("name", calibrated_gpus("power"))
@@ -157,6 +160,52 @@ def test_of_variants_the_nearest_in_memory_is_taken(device: str, memory_gib: flo
 )
 def test_device_strings(device: str, name: str | None) -> None:
     assert match_gpu(device) == name
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [
+        ("h100-pci", "h100-pcie"),
+        ("l40-s", "l40s"),
+        ("h100-foo", "h100-sxm"),
+        ("h200-foo", "h200-sxm"),
+        ("mi300x-foo", "mi300x"),
+        ("t4-x", "t4"),
+        ("h100-mig", "h100-sxm"),
+        ("a100", "a100-pcie-40gb"),
+        ("NVIDIA A30 MIG 2g.12gb", "a30"),
+    ],
+)
+def test_a_mistyped_gpu_is_refused_with_the_nearest_names(typed: str, nearest: str) -> None:
+    with pytest.raises(BadInput, match="no GPU called") as refused:
+        load_gpu(typed)
+    assert re.match(f"nearest: {nearest}[,;].* all: tracetool gpus$", refused.value.fix)
+
+
+def test_another_memory_size_is_another_gpu() -> None:
+    with pytest.raises(BadInput, match="no GPU called") as refused:
+        load_gpu("h200-80gb")
+    assert "h200-sxm" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("V100-DGXS-32GB", "v100-sxm2-32gb"),
+        ("v100-32gb", "v100-sxm2-32gb"),
+        ("A100-80-PCIe", "a100-pcie-80gb"),
+        ("A100-SXM-64GB", "a100-sxm"),
+        ("Tesla P100-SXM2...", "p100-sxm2"),
+        ("AMD Instinct MI300X VF", "mi300x"),
+        ("AMD INSTINCT MI250 (MCM) OAM AC MBA", "mi250"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
+        ("h100_pcie", "h100-pcie"),
+        ("gb300-nvl72", "gb300"),
+    ],
+)
+def test_whole_device_strings_may_be_typed(typed: str, name: str) -> None:
+    assert load_gpu(typed).name == name
 
 
 def test_a_gpu_known_only_by_its_sensor_cannot_predict() -> None:

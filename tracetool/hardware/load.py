@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Any
 from tracetool.core.errors import BadInput
 from tracetool.hardware.architecture import SHARED_SECTIONS, load_architecture
 from tracetool.hardware.gpu import PIPES, Gpu
-from tracetool.hardware.names import gpu_names, match_gpu
+from tracetool.hardware.names import asked_gpu, gpu_names, match_gpu, nearest_gpus
 from tracetool.hardware.number import Number, read_number
 from tracetool.hardware.peaks import read_peaks
 from tracetool.hardware.priors import prior_number
@@ -23,9 +22,6 @@ __all__ = ["SECTIONS", "build_gpu", "gpu_document", "gpu_names", "load_gpu", "ma
 
 #: Sections of a GPU's file that hold numbers.
 SECTIONS = ("compute", "clocks", "memory", "onchip", "link", "power", "voltage", "sensor")
-
-#: Names a message lists in place of all of them.
-_NEAREST = 5
 
 
 def load_gpu(name: str, *, part: str = "model") -> Gpu:
@@ -49,9 +45,9 @@ def load_gpu(name: str, *, part: str = "model") -> Gpu:
     >>> load_gpu("NVIDIA H100 80GB HBM3").name
     'h100-sxm'
     """
-    gpu_name = name if name in gpu_names() else match_gpu(name)
+    gpu_name = asked_gpu(name)
     if gpu_name is None:
-        near = difflib.get_close_matches(name.lower(), gpu_names(), n=_NEAREST, cutoff=0.4)
+        near = nearest_gpus(name)
         nearest = f"nearest: {', '.join(near)}; " if near else ""
         raise BadInput(f"no GPU called {name!r}", f"{nearest}all: tracetool gpus")
     gpu = _read(gpu_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import tomllib
@@ -25,6 +26,13 @@ _SXM: Final = re.compile(r"sxm\d|dgxs")
 #: Words of GeForce names that are also written without a space: RTX3090, GTX1080Ti.
 _JOINED: Final = re.compile(r"(?<=\b[rg]tx)(?=\d)|(?<=\d{4})(?=(?:ti|super|d)\b)")
 _SIZE: Final = re.compile(r"(\d+)gb?")
+#: Words a user may add to a GPU's name: kind of memory, how it is mounted, packaged and cooled, its rack.
+_HARMLESS: Final = re.compile(r"hbm\d?e?|gddr\d?x?|sxm|pcie|nvl\d*|mcm|mba|ac")
+#: A stated memory size this far from the GPU's is that of another one. [1]
+_FAR: Final = 0.25
+#: Names a message lists in place of all of them, and the least likeness of one. [1]
+_NEAREST: Final = 5
+_ALIKE: Final = 0.4
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,48 @@ def match_gpu(device: str, memory_bytes: float | None = None) -> str | None:
     if len(same_size) == 1 and (size_gb or not memory_bytes):
         return same_size.pop()
     return _nearest_in_memory(best[0][1], size_gb or (memory_bytes or math.nan) / 2**30)
+
+
+def asked_gpu(text: str) -> str | None:
+    """Return the name of the GPU a user means, or None: every word must be known, or it may be a typo.
+
+    Names, aliases and whole device strings are taken as :func:`match_gpu` takes them, but a word beyond the
+    GPU's name must say how it is mounted or what its memory is, and a stated size must be that memory's.
+
+    Examples
+    --------
+    >>> asked_gpu("NVIDIA H100 80GB HBM3"), asked_gpu("V100-DGXS-32GB"), asked_gpu("gb300-nvl72")
+    ('h100-sxm', 'v100-sxm2-32gb', 'gb300')
+    >>> asked_gpu("h100-pci"), asked_gpu("l40-s"), asked_gpu("h200-80gb")
+    (None, None, None)
+    """
+    gpu = text if text in gpu_names() else match_gpu(text)
+    if gpu is None or gpu == text:
+        return gpu
+    asked = _read_name(text)
+    bare = _bare_size(asked, gpu)
+    size_gb = asked.size_gb or bare
+    alike = [name for name, of in _spellings() if _model(of) == _model(gpu) and name.words <= asked.words]
+    own_sizes = {name.size_gb for name, of in _spellings() if of == gpu}
+    if size_gb and size_gb not in own_sizes and abs(size_gb / _memory_gb(gpu) - 1.0) > _FAR:
+        return None
+    size_word = {f"{bare:g}"} if bare else set()
+    more = (asked.words - name.words - size_word for name in alike)
+    return gpu if any(all(_HARMLESS.fullmatch(word) for word in words) for words in more) else None
+
+
+def nearest_gpus(text: str) -> list[str]:
+    """Return the names nearest to one that is no GPU's: those that begin so, then those most like it.
+
+    >>> nearest_gpus("h100-pci")[0], nearest_gpus("l40-s")[0], nearest_gpus("mi300x-foo")[0]
+    ('h100-pcie', 'l40s', 'mi300x')
+    """
+    asked = text.strip().lower()
+    begun = [name for name in gpu_names() if len(asked) > 1 and name.startswith(asked)]
+    alike = difflib.get_close_matches(asked, gpu_names(), n=_NEAREST, cutoff=_ALIKE)
+    near = list(dict.fromkeys([*begun, *alike]))[:_NEAREST]
+    tolerated = match_gpu(text)
+    return near if tolerated is None or tolerated in near else [*near[: _NEAREST - 1], tolerated]
 
 
 def _is_another(more: frozenset[str], gpu: str) -> bool:
