@@ -40,7 +40,8 @@ from tracetool.replay.time_parts import PARTS
 
 COPIES = ("Memset", "Memcpy")
 TIMEOUT_S = 300
-STAND_IN = "h100-sxm"
+#: GPUs that stand in for those of a maker that are not known here.
+STAND_INS = {"nvidia": "h100-sxm", "amd": "mi300x"}
 TRACELENS_BIN = "TraceLens_generate_perf_report_pytorch"
 HTA = """
 import json, logging, os, sys, warnings
@@ -266,7 +267,8 @@ def ingested(trace: Path, folder: Path) -> tt.Run:
     named = run.devices["gpu"]
     if len(named) and not named.null_count():
         return run
-    return tt.ingest(trace, gpu=STAND_IN, out=folder / f"{trace.name}-stand-in.tracetool")
+    stand_in = STAND_INS[run.devices["vendor"].drop_nulls().first() or "nvidia"]  # type: ignore[index]
+    return tt.ingest(trace, gpu=stand_in, out=folder / f"{trace.name}-stand-in.tracetool")
 
 
 def main() -> None:

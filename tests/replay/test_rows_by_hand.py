@@ -162,7 +162,7 @@ def test_shapes_that_a_time_rules_out_are_noted_where_that_time_is_used(
     gpu, rows = load_gpu("a100-sxm"), rows_of("gemm", m=[64.0])
     conditions = SimpleNamespace(notes=("clock", "left aside"), rows=rows, clock_mhz=1200.0, limit_w=400.0)
     monkeypatch.setattr(
-        "tracetool.replay.run_case._measured", lambda *_: (pl.DataFrame(), rows, conditions, gpu, gpu)
+        "tracetool.replay.run_case._measured", lambda *_: (pl.DataFrame(), rows, conditions, gpu, gpu, [])
     )
     nothing: Any = None
     case = run_case(nothing, None, [900.0, 1200.0], anchor=anchor, scale={})

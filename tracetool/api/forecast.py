@@ -208,6 +208,7 @@ def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
     from tracetool.forecast.against import compare as compare_with
     from tracetool.replay.recorded import recorded_gpu
     from tracetool.replay.run_rows import run_rows
+    from tracetool.replay.unnamed_gpu import taken_as_recorded
     from tracetool.tables.run import Run
 
     run = Run.open(path)
@@ -218,4 +219,6 @@ def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
     if not forecasted.single:
         raise BadInput("compare: one case is set against a trace", "give each option one value")
     gpu = recorded_on or load_gpu(str(values["gpu"]))
+    if recorded_on is None:
+        taken_as_recorded(run, gpu)
     return replace(forecasted, compared=compare_with(forecasted.pieces, run, *run_rows(run, gpu)))

@@ -24,6 +24,7 @@ from tracetool.replay.recorded import Recorded, recorded, recorded_gpu, with_ope
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.totals import rates_at
 from tracetool.replay.transfer import on_gpu
+from tracetool.replay.unnamed_gpu import no_gpu, taken_as_recorded
 from tracetool.tables.run import Run
 
 
@@ -65,11 +66,13 @@ def run_case(
     Raises
     ------
     BadInput
-        If the run holds no GPU activity, its GPU is not known, or a family to scale is not in it.
+        If the run holds no GPU activity, its GPU is not known or not of the maker of the one to predict,
+        or a family to scale is not in it.
     """
-    signatures, rows, conditions, recorded_on, target = _measured(run, gpu)
+    signatures, rows, conditions, recorded_on, target, taken = _measured(run, gpu)
     # shapes that the measured time rules out are left aside only where that time is used
     notes = list(conditions.notes if anchor else conditions.notes[:1])
+    notes += taken
     rows = conditions.rows if anchor else with_recorded_clock(rows, conditions.clock_mhz)
     if not (anchor or scale or clocks_mhz) and target.name == recorded_on.name:
         rows = with_open_conditions(rows, conditions)
@@ -86,17 +89,24 @@ def run_case(
     return RunCase(signatures, rows, conditions, recorded_on, target, clocks, (*notes, *clock_notes))
 
 
-def _measured(run: Run, gpu: str | None) -> tuple[pl.DataFrame, OperatorColumns, Recorded, Gpu, Gpu]:
-    """Return a run's signatures, its rows, how they were recorded, its GPU and the one to predict.
+_Measured = tuple[pl.DataFrame, OperatorColumns, Recorded, Gpu, Gpu, list[str]]
+
+
+def _measured(run: Run, gpu: str | None) -> _Measured:
+    """Return a run's signatures, its rows, how they were recorded, its GPU, the one to predict, and a note.
+
+    The note says which GPU the run is taken as recorded on, where its trace does not.
 
     A page asks it ten times of one run: the governor that held the clocks is followed once.
     """
     key = ("measured", gpu)
     if key not in run.memo:
-        signatures, rows = run_rows(run, recorded_gpu(run) or (load_gpu(gpu) if gpu else None))
-        recorded_on, target = _gpus(run, gpu)
-        run.memo[key] = signatures, rows, recorded(run, rows, recorded_on), recorded_on, target
-    return cast("tuple[pl.DataFrame, OperatorColumns, Recorded, Gpu, Gpu]", run.memo[key])
+        run_gpu = recorded_gpu(run)
+        signatures, rows = run_rows(run, run_gpu or (load_gpu(gpu) if gpu else None))
+        recorded_on, target = _gpus(run, run_gpu, gpu)
+        taken = [] if run_gpu else [taken_as_recorded(run, target)]
+        run.memo[key] = signatures, rows, recorded(run, rows, recorded_on), recorded_on, target, taken
+    return cast("_Measured", run.memo[key])
 
 
 def rates_recorded(case: RunCase, predicted: Prediction | None, cap_share: float) -> tuple[Rates, float]:
@@ -117,16 +127,11 @@ def rates_recorded(case: RunCase, predicted: Prediction | None, cap_share: float
     return rates_at(predicted, 0), power_calibration_of(recorded_on).cap_share * conditions.limit_w
 
 
-def _gpus(run: Run, gpu_name: str | None) -> tuple[Gpu, Gpu]:
-    """Return the GPU a run was recorded on and the one to predict."""
-    run_gpu = recorded_gpu(run)
+def _gpus(run: Run, run_gpu: Gpu | None, gpu_name: str | None) -> tuple[Gpu, Gpu]:
+    """Return the GPU a run was recorded on, ``run_gpu`` where it is known, and the one to predict."""
     target = load_gpu(gpu_name) if gpu_name else run_gpu
     if target is None:
-        names = sorted({n for n in run.devices["name"].to_list() if n})
-        reason = (
-            f"the trace names {', '.join(names)}, which is not known" if names else "the trace names no GPU"
-        )
-        raise BadInput.in_file(run.path, reason, "name it: --gpu h100-sxm; the known ones: tracetool gpus")
+        raise no_gpu(run)
     recorded_on = run_gpu or target
     recorded_on.require_model()
     target.require_model()

@@ -19,6 +19,7 @@ from tracetool.replay.operating_points import Clocks, front, least
 from tracetool.replay.predict import PredictedRun, PredictedTable, predict
 from tracetool.replay.recorded import recorded_gpu, usual_clock
 from tracetool.replay.sweep_families import family_choices
+from tracetool.replay.unnamed_gpu import no_gpu
 from tracetool.replay.usual_optimum import UsualOptimum
 from tracetool.tables.run_folder import is_run_path
 
@@ -170,6 +171,7 @@ def _target(source: str | os.PathLike[str] | pl.DataFrame, gpu: str | None) -> t
         recorded_on = recorded_gpu(run) or target
         if recorded_on is not None:
             return target or recorded_on, usual_clock(run, recorded_on, target or recorded_on)
+        raise no_gpu(run)
     if target is None:
         raise BadInput.in_file(source, "does not say which GPU", "name it: --gpu h100-sxm")
     return target, float(target.clock_boost_mhz)

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
+from tracetool.hardware.makers import example_gpu, maker_title
 from tracetool.hardware.names import match_gpu
 from tracetool.sources.clocks import Source
 from tracetool.sources.columns import rejected_count
@@ -51,10 +52,31 @@ def folder_sha256(folder: Path) -> str:
 
 
 def name_gpus(devices: pl.DataFrame, model: str | None) -> pl.DataFrame:
-    """Return the devices with the GPU each is: ``model``, or what its stated name matches."""
-    stated = devices.select("name", "memory_bytes").iter_rows()
-    names = [model or (match_gpu(name, memory_bytes) if name else None) for name, memory_bytes in stated]
-    return devices.with_columns(pl.Series("gpu", names, dtype=pl.String))
+    """Return the devices with the GPU each is: ``model``, or what its stated name matches.
+
+    Raises
+    ------
+    BadInput
+        If ``model`` is of another maker than a GPU whose name is not known.
+    """
+    stated = list(devices.select("name", "memory_bytes").iter_rows())
+    named = [match_gpu(name, memory_bytes) if name else None for name, memory_bytes in stated]
+    if model is not None:
+        _check_maker(devices.filter(pl.Series([name is None for name in named], dtype=pl.Boolean)), model)
+        named = [model] * len(named)
+    return devices.with_columns(pl.Series("gpu", named, dtype=pl.String))
+
+
+def _check_maker(unnamed: pl.DataFrame, model: str) -> None:
+    """Refuse a GPU of another maker than those a trace does not name."""
+    from tracetool.hardware.load import load_gpu  # every number of it: not for every start
+
+    others = unnamed.filter(pl.col("vendor") != load_gpu(model, part="sensor").vendor)["vendor"]
+    if len(others):
+        raise BadInput(
+            f"--gpu {model}: the trace was recorded on a GPU of {maker_title(others[0])}",
+            f"name that GPU, e.g. --gpu {example_gpu(others[0])}; the known ones: tracetool gpus",
+        )
 
 
 def described_source(source: Source) -> dict[str, Any]:

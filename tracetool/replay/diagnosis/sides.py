@@ -13,6 +13,7 @@ from scipy import sparse
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
+from tracetool.hardware.makers import example_gpu
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS
 from tracetool.replay.diagnosis import causes
@@ -20,6 +21,7 @@ from tracetool.replay.diagnosis.causes import CAUSES, PLACE
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import BUSY, TimeParts, time_parts
+from tracetool.replay.unnamed_gpu import trace_vendor
 from tracetool.tables.run import Run
 from tracetool.tables.windows import refuse_large
 
@@ -272,6 +274,8 @@ def _energy_of(energies: RunEnergies, device: int, sets: SetTimes) -> tuple[SetE
         return measured, True
     if energies.predicted is None:
         raise BadInput.in_file(
-            energies.run.path, "has neither a power log nor a GPU to predict", "name it: --gpu h100-sxm"
+            energies.run.path,
+            "has neither a power log nor a GPU to predict",
+            f"name it: --gpu {example_gpu(trace_vendor(energies.run))}",
         )
     return energies.predicted.of(sets), False

@@ -112,6 +112,8 @@ def make_trace(columns: Columns, header: Header) -> Trace:
         shared = "shared_dynamic_bytes" if amd else "shared_static_bytes"
         activities = activities.rename({"shared_bytes": shared})
         activities, trace.devices = _devices(activities, header, amd)
+        vendor = "amd" if amd else "nvidia" if _is_nvidia(header, trace.host_calls) else None
+        trace.devices = trace.devices.with_columns(vendor=pl.lit(vendor, pl.String))
     trace.activities = activities
     _set_clock(trace, header)
     if not activities.height:
@@ -148,6 +150,13 @@ def _is_amd(header: Header, columns: Columns) -> bool:
     if any("amd" in str(p.get("name", "")).lower() for p in _properties(header).values()):
         return True
     return columns.hip
+
+
+def _is_nvidia(header: Header, calls: pl.DataFrame) -> bool:
+    """Return whether the file says so: by its profiler, its devices or calls of CUDA."""
+    if header.cupti_version is not None or header.cuda_runtime_version is not None or _properties(header):
+        return True
+    return bool(calls.height) and calls["name"].cast(pl.String).str.starts_with("cu").any()
 
 
 def _set_clock(trace: Trace, header: Header) -> None:
@@ -226,7 +235,7 @@ def _devices(activities: pl.DataFrame, header: Header, amd: bool) -> tuple[pl.Da
         rows.append(
             {
                 "device": i, "name": name if isinstance(name, str) and name else None,
-                "vendor": "amd" if amd else "nvidia", "profiler_device": number,
+                "profiler_device": number,
                 "sm_count": _whole(p.get("numSms")) or None,
                 "memory_bytes": _whole(p.get("totalGlobalMem")) or None,
                 "compute_capability": f"{major}.{minor}" if isinstance(major, int) and not amd else None,

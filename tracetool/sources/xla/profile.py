@@ -122,7 +122,7 @@ def _device(place: int, number: int, stats: Mapping[str, Value], amd: bool) -> d
     clock, major, minor = (stats.get(n) for n in ("clock_rate", "compute_cap_major", "compute_cap_minor"))
     return {
         "device": place, "profiler_device": number, "name": stats.get("gpu_device_name"),
-        "vendor": "amd" if amd else "nvidia", "sm_count": stats.get("core_count"),
+        "vendor": "amd" if amd else "nvidia" if major else None, "sm_count": stats.get("core_count"),
         "memory_bytes": stats.get("memory_size"),
         "clock_max_mhz": clock / 1000 if isinstance(clock, int | float) else None,
         "compute_capability": None if amd or major is None else f"{major}.{minor or 0}",

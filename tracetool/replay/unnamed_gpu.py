@@ -1,0 +1,49 @@
+"""A run whose trace names no GPU that is known: what its times are taken for, and what to tell the user."""
+
+from __future__ import annotations
+
+from tracetool.core.errors import BadInput
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.makers import example_gpu, maker_title
+from tracetool.tables.run import Run
+
+
+def trace_vendor(run: Run) -> str | None:
+    """Return whose GPUs ran a run's kernels, ``nvidia`` or ``amd``; None if not known, or both."""
+    worked = run.devices.join(run.table("kernels", ("device",)).unique(), on="device", how="semi")
+    vendors = worked["vendor"].unique().to_list()
+    return vendors[0] if len(vendors) == 1 else None
+
+
+def no_gpu(run: Run) -> BadInput:
+    """Return the error for a run whose GPU is neither known nor given."""
+    example = example_gpu(trace_vendor(run))
+    return BadInput.in_file(
+        run.path, _unnamed(run), f"name it: --gpu {example}; the known ones: tracetool gpus"
+    )
+
+
+def taken_as_recorded(run: Run, gpu: Gpu) -> str:
+    """Return a sentence on a run whose trace names no known GPU being taken as recorded on ``gpu``.
+
+    Raises
+    ------
+    BadInput
+        If another maker's GPU recorded it.
+    """
+    vendor = trace_vendor(run)
+    if vendor is not None and vendor != gpu.vendor:
+        raise BadInput.in_file(
+            run.path,
+            f"{_unnamed(run)}, but it was recorded on a GPU of {maker_title(vendor)}, not on {gpu.name}",
+            f"ingest it with the GPU it ran on, e.g. --gpu {example_gpu(vendor)}, then predict {gpu.name}",
+        )
+    return (
+        f"{_unnamed(run)}: its times are taken as recorded on {gpu.name}; to carry them over from another"
+        " GPU, ingest the trace with --gpu and that GPU"
+    )
+
+
+def _unnamed(run: Run) -> str:
+    names = sorted({n for n in run.devices["name"].to_list() if n})
+    return f"the trace names {', '.join(names)}, which is not known" if names else "the trace names no GPU"
