@@ -62,7 +62,8 @@ def ingest(
     tz : str, optional
         Zone of logs in local time: an offset (``+02:00``) or a name (``Europe/Berlin``).
     gpu : str, optional
-        Model of every GPU, where the trace does not name it.
+        Model of every GPU that the trace does not name, or names by a name that is not known. Of one that it
+        names only the memory, where it does not state that, and nothing if its own figures deny the name.
     out : path, optional
         The run; by default beside the first trace.
     nsys : path, optional
@@ -165,7 +166,7 @@ def _ingest(
         missed = [*uncovered(sources, clock["alignment"]), *far_apart(sources, clock["alignment"])]
         described = [described_source(s) for s in everything]  # assembling empties them
         assembled = assemble(checked)
-        assembled.tables["devices"] = name_gpus(assembled.tables["devices"], model)
+        assembled.tables["devices"], unused = name_gpus(assembled.tables["devices"], model)
         from tracetool.kernels.refine import families_of  # loads every family: not for a read that fails
 
         signatures = assembled.tables["signatures"]
@@ -179,7 +180,7 @@ def _ingest(
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
             "warnings": ingest_warnings(
-                everything, [*notes, *aligned, *missed, *assembled.warnings], clock, assembled.tables
+                everything, [*unused, *notes, *aligned, *missed, *assembled.warnings], clock, assembled.tables
             ),
         }
         tables, info = _redacted(assembled.tables, info) if redact else (assembled.tables, info)

@@ -83,14 +83,14 @@ def ingest_large(
         options.progress.step(f"linking {path.name}: {done:,} activities", done / max(whole, 1))
         shift, tables = _window(sources, tz, clock, described, warnings, logs)
         joined.add(tables, first + shift)
-    devices = name_gpus(joined.devices(), model)
+    devices, unused = name_gpus(joined.devices(), model)
     from tracetool.kernels.refine import families_of  # the grammars: not for a read that fails
 
     options.progress.step(f"writing {target}")
     signatures, number = joined.signatures()
     signatures = signatures.with_columns(families_of(signatures).alias("family"))
     tables = {"signatures": signatures, "devices": devices, **joined.small()}
-    warnings += ingest_warnings([], [], clock, tables)
+    warnings += ingest_warnings([], unused, clock, tables)
     info = {
         "clock": clock,
         "sources": [{**d, "sha256": s} for d, s in zip(described, sums(), strict=True)],

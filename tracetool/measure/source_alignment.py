@@ -156,10 +156,11 @@ def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
 
 
 def _gpu_spec(trace: Source, device: int, gpu: str | None) -> Gpu | None:
-    name = gpu
-    if name is None and trace.trace.devices.height and "name" in trace.trace.devices.columns:
+    name = None
+    if trace.trace.devices.height and "name" in trace.trace.devices.columns:
         row = trace.trace.devices.filter(pl.col("device") == device)
         name = match_gpu(row["name"][0]) if row.height and row["name"][0] else None
+    name = name or gpu
     try:
         return load_gpu(name, part="sensor") if name else None
     except BadInput:

@@ -14,6 +14,7 @@ from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.hardware.stated import differing_figures
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import power_as_measured
 from tracetool.model.timing import time_rows
@@ -26,8 +27,6 @@ _STEP_NS: Final = 1000
 _LEAST: Final = 3
 #: Variance of an error spread evenly over one step. [us^2]
 _STEP_VARIANCE: Final = 1.0 / 12.0
-#: Memory or SMs that differ from the sheet's by more than this are another GPU's, or a slice of it. [1]
-_FAR: Final = 0.25
 
 
 def with_timer_error(run: Run, rows: OperatorColumns) -> tuple[OperatorColumns, list[str]]:
@@ -88,14 +87,7 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
     for name, memory_bytes, sm_count in (
         worked.select("name", "memory_bytes", "sm_count").unique().iter_rows()
     ):
-        pairs = (
-            ("{:.4g} GiB of memory", (memory_bytes or 0) / 2**30, gpu.memory_bytes / 2**30),
-            ("{:g} SMs", sm_count or 0, gpu.sm_count),
-        )
-        far = [
-            (t, stated, listed) for t, stated, listed in pairs if stated and abs(stated / listed - 1.0) > _FAR
-        ]
-        if far:
+        if far := differing_figures(gpu, memory_bytes, sm_count):
             stated_text = " and ".join(text.format(stated) for text, stated, _ in far)
             listed_text = " and ".join(text.format(listed) for text, _, listed in far)
             notes.append(

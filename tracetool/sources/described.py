@@ -13,6 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.hardware.makers import example_gpu, maker_title
 from tracetool.hardware.names import match_gpu
+from tracetool.hardware.stated import differing_figures
 from tracetool.sources.clocks import Source
 from tracetool.sources.columns import rejected_count
 from tracetool.tables.run import file_sha256
@@ -51,8 +52,11 @@ def folder_sha256(folder: Path) -> str:
     return total.hexdigest()
 
 
-def name_gpus(devices: pl.DataFrame, model: str | None) -> pl.DataFrame:
-    """Return the devices with the GPU each is: ``model``, or what its stated name matches.
+def name_gpus(devices: pl.DataFrame, model: str | None) -> tuple[pl.DataFrame, list[str]]:
+    """Return the devices with the GPU each is, and sentences on those that are not ``model``.
+
+    ``model``, what the user says they are, counts where the stated name is not a known GPU's, leaves its
+    memory open, or is denied by the memory or SMs that are stated with it.
 
     Raises
     ------
@@ -61,10 +65,29 @@ def name_gpus(devices: pl.DataFrame, model: str | None) -> pl.DataFrame:
     """
     stated = list(devices.select("name", "memory_bytes").iter_rows())
     named = [match_gpu(name, memory_bytes) if name else None for name, memory_bytes in stated]
+    notes = []
     if model is not None:
         _check_maker(devices.filter(pl.Series([name is None for name in named], dtype=pl.Boolean)), model)
-        named = [model] * len(named)
-    return devices.with_columns(pl.Series("gpu", named, dtype=pl.String))
+        for i, row in enumerate(devices.iter_rows(named=True)):
+            matched = named[i]
+            if matched is None or matched == model or _may_be(row, matched, model):
+                named[i] = model
+            else:
+                notes.append(
+                    f"--gpu {model} not used: the trace names {row['name']}, which is {matched};"
+                    f" to predict it on {model}: tracetool predict RUN --gpu {model}"
+                )
+    return devices.with_columns(pl.Series("gpu", named, dtype=pl.String)), list(dict.fromkeys(notes))
+
+
+def _may_be(device: Mapping[str, Any], matched: str, model: str) -> bool:
+    """Return whether a GPU may be another than its name says: of other memory, or with other figures."""
+    from tracetool.hardware.load import load_gpu
+
+    memory_bytes, asked = device["memory_bytes"], load_gpu(model, part="sensor")
+    if memory_bytes is None and match_gpu(device["name"], asked.memory_bytes) == model:
+        return True
+    return bool(differing_figures(load_gpu(matched, part="sensor"), memory_bytes, device["sm_count"]))
 
 
 def _check_maker(unnamed: pl.DataFrame, model: str) -> None:

@@ -1,0 +1,34 @@
+"""What a trace states of a GPU, against the GPU's file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tracetool.hardware.gpu import Gpu
+
+#: Memory or SMs that differ from the file's by more than this are another GPU's, or a slice of it. [1]
+_FAR: Final = 0.25
+
+
+def differing_figures(
+    gpu: Gpu, memory_bytes: float | None, sm_count: float | None
+) -> list[tuple[str, float, float]]:
+    """Return the figures of a trace that are not those of a GPU: what they are, as stated, as in the file.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        The GPU.
+    memory_bytes, sm_count : float, optional
+        Memory and SMs that the trace states. [B], [1]
+    """
+    figures = (
+        ("{:.4g} GiB of memory", (memory_bytes or 0) / 2**30, gpu.memory_bytes / 2**30),
+        ("{:g} SMs", sm_count or 0, gpu.sm_count),
+    )
+    return [
+        (text, float(stated), float(listed))
+        for text, stated, listed in figures
+        if stated and listed > 0 and abs(stated / listed - 1.0) > _FAR
+    ]
