@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.sources.makers import kineto_document, kineto_events
 from tracetool.replay.unnamed_gpu import trace_vendor
 from tracetool.tables.run import Run
 
+Told = dict[str, Callable[..., tuple[str, ...]]]
 ROCPROF = "mi300x_kernel_trace.csv"
 
 
@@ -82,3 +84,37 @@ def test_whose_gpus_a_profile_is_of_is_known_only_where_it_says_so(
     file = tmp_path / "trace.json"
     file.write_text(json.dumps(document | header))
     assert trace_vendor(Run.open(tt.ingest(file, out=tmp_path / "run.tracetool").path)) == vendor
+
+
+@pytest.fixture(scope="module")
+def told(unnamed: Path, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """Return the jobs that go on without a prediction: what each notes."""
+    out = tmp_path_factory.mktemp("told") / "run.pftrace"
+    return {
+        "summary": lambda **gpu: tt.summary(unnamed, **gpu).notes,
+        "attribute": lambda **gpu: tt.energy_by(unnamed, ["family"], **gpu).notes,
+        "export": lambda **gpu: tt.export(unnamed, out, **gpu).notes,
+    }
+
+
+JOBS = ("summary", "attribute", "export")
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_without_log_and_gpu_one_note_says_so_with_the_fix(job: str, told: Told) -> None:
+    (note,) = [n for n in told[job]() if "power readings" in n or "predicted" in n]
+    assert note.startswith("no energies: no power readings, and not predicted: ")
+    assert note.endswith("names no GPU (name it: --gpu mi300x; the known ones: tracetool gpus)")
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_with_the_gpu_given_energies_are_predicted(job: str, told: Told) -> None:
+    notes = told[job](gpu="mi300x")
+    assert "no power readings: energies are predicted" in notes and len(_taken(notes)) == 1
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize(("gpu", "fault"), [("h100-sxm", "GPU of AMD"), ("mi300x-foo", "no GPU called")])
+def test_a_wrong_gpu_is_no_note(job: str, gpu: str, fault: str, told: Told) -> None:
+    with pytest.raises(tt.BadInput, match=fault):
+        told[job](gpu=gpu)

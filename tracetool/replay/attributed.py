@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tracetool.core.errors import BadInput
 from tracetool.measure.power_log import telemetry_devices
@@ -14,6 +14,11 @@ from tracetool.tables.windows import activities_of
 
 if TYPE_CHECKING:
     from tracetool.measure.attribute import Attribution
+
+
+#: Of a run without a power log.
+_NO_READINGS: Final = "no power readings"
+_PREDICTED: Final = f"{_NO_READINGS}: energies are predicted"
 
 
 def attribute_or_note(
@@ -34,7 +39,7 @@ def attribute_or_note(
     if not activities_of(run):
         raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
     if not power and not telemetry_devices(run.telemetry):
-        return None, ["no power readings: energies are predicted"]
+        return None, [_PREDICTED]
     key = ("attributed", gpu, tuple(map(Path, power)), tz, sensor_file and os.fspath(sensor_file))
     if key not in run.memo:
         from tracetool.measure.attribute import attribute_run  # solvers: not for a run without a log
@@ -44,6 +49,18 @@ def attribute_or_note(
         except BadInput as error:
             if power:
                 raise
-            run.memo[key] = None, [f"not measured: {error.message}"]
+            run.memo[key] = None, [f"not measured: {error.line()}"]
     attribution, notes = run.memo[key]
     return attribution, list(notes)
+
+
+def without_prediction(notes: Sequence[str], error: BadInput) -> list[str]:
+    """Return the notes of :func:`attribute_or_note` for a run that cannot be predicted either, and why.
+
+    >>> without_prediction([], BadInput("the trace names no GPU", "name it: --gpu h100-sxm"))
+    ['not predicted: the trace names no GPU (name it: --gpu h100-sxm)']
+    """
+    unmeasured = _PREDICTED in notes
+    others = [note for note in notes if note != _PREDICTED]
+    start = f"no energies: {_NO_READINGS}, and not predicted" if unmeasured else "not predicted"
+    return [*others, f"{start}: {error.line()}"]

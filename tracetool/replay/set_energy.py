@@ -15,13 +15,16 @@ from scipy import sparse
 
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu
 from tracetool.kernels.meetings import arrivals_ns
 from tracetool.measure.attribute import Attribution
 from tracetool.measure.class_sums import SummedEnergy, summed_energy
-from tracetool.replay.attributed import attribute_or_note
+from tracetool.replay.attributed import attribute_or_note, without_prediction
 from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.recorded import recorded_gpu
 from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of
+from tracetool.replay.unnamed_gpu import check_named, taken_as_recorded
 from tracetool.tables.run import Run
 
 #: A figure and the ends of its interval, as they follow its name.
@@ -179,14 +182,19 @@ def run_energies(
     Raises
     ------
     BadInput
-        If the run holds no activity, or a log that was given cannot be used.
+        If the run holds no activity, a log that was given cannot be used, or the GPU given is not known or of
+        another maker than the run's.
     """
     measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     predicted = None
     try:
         predicted = predicted_costs(run, gpu, recorded)
+        if recorded_gpu(run) is None:
+            notes.append(taken_as_recorded(run, load_gpu(predicted.gpu)))
     except BadInput as error:
-        notes.append(f"not predicted: {error.message}")
+        if gpu:
+            check_named(run, gpu)
+        notes = without_prediction(notes, error)
     return RunEnergies(run, measured, predicted, tuple(notes))
 
 

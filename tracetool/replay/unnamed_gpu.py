@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
 from tracetool.hardware.makers import example_gpu, maker_title
+from tracetool.replay.recorded import recorded_gpu
 from tracetool.tables.run import Run
 
 
@@ -42,6 +44,13 @@ def taken_as_recorded(run: Run, gpu: Gpu) -> str:
         f"{_unnamed(run)}: its times are taken as recorded on {gpu.name}; to carry them over from another"
         " GPU, ingest the trace with --gpu and that GPU"
     )
+
+
+def check_named(run: Run, gpu: str) -> None:
+    """Raise BadInput where the GPU a user names is none, or of another maker than a run's unnamed one."""
+    given = load_gpu(gpu, part="sensor")
+    if recorded_gpu(run) is None:
+        taken_as_recorded(run, given)
 
 
 def _unnamed(run: Run) -> str:

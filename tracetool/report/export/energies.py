@@ -13,9 +13,10 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.replay.attributed import attribute_or_note
+from tracetool.replay.attributed import attribute_or_note, without_prediction
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.time_parts import activity_kinds, busy_parts
+from tracetool.replay.unnamed_gpu import check_named
 from tracetool.tables.run import Run
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def energies_of(
     Raises
     ------
     BadInput
-        If the run holds no activity, or a log that was given cannot be used.
+        If the run holds no activity, a log that was given cannot be used, or the GPU given is not known or of
+        another maker than the run's.
     """
     measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     notes += measured.notes if measured else ()
@@ -57,7 +59,9 @@ def energies_of(
         predicted = predict_run(run, gpu)
         notes += predicted.notes
     except BadInput as error:
-        notes.append(f"not predicted: {error.message}")
+        if gpu:
+            check_named(run, gpu)
+        notes = without_prediction(notes, error)
     return Energies(measured, predicted, tuple(notes))
 
 
