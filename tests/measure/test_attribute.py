@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import tracetool as tt
 from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
@@ -156,6 +157,10 @@ def test_a_run_without_readings_says_what_to_do(tmp_path: Path) -> None:
     ).path
     with pytest.raises(BadInput, match="no power readings"):
         attribute_run(made)
+    with pytest.raises(BadInput, match="no power readings") as refused:
+        tt.attribute(made)
+    assert refused.value.fix == "give a log: --power LOG; predicted energies: --by signature"
+    assert tt.energy_by(made, ["signature"]).groups.height  # it does
 
 
 def test_a_sensor_file_is_used_and_a_broken_one_refused(files: dict[str, Path], tmp_path: Path) -> None:

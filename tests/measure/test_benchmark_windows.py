@@ -12,6 +12,7 @@ from tests.sources.logs import START_S
 from tracetool.api.attribute import attribute
 from tracetool.core.errors import BadInput
 from tracetool.tables.activity_table import read_activity, read_windows
+from tracetool.tables.benchmark_windows import holds_windows
 
 #: Seconds of the log, and of the two benchmarks in it.
 LENGTH_S = 120
@@ -95,3 +96,14 @@ def test_times_that_are_none_make_no_window(package: Path) -> None:
         file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(BadInput):
         read_windows(package)
+
+
+def test_json_that_is_no_window_is_none(package: Path) -> None:
+    file = package / "windows" / "results_concurrency_4.json"
+    assert holds_windows(file)
+    file.write_text(json.dumps({"card0": {"Average Graphics Package Power (W)": "36.0"}}))
+    assert not holds_windows(file) and holds_windows(package)
+    with pytest.raises(
+        BadInput, match="is JSON, and no window of a benchmark: it states no benchmark_start_time"
+    ):
+        read_activity(file)

@@ -13,10 +13,10 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.assemble import shift_trace
 from tracetool.sources.format import Clock, Trace
 from tracetool.sources.telemetry.localtime import local_to_utc
+from tracetool.sources.telemetry.readings import without_times
 
 #: A log that misses less of the work than this misses nothing worth a word: sensors are that slow.
 _MISSED_NS = 500_000_000
-_NO_TIMES = "add stamps while logging, e.g. with: | ts '%Y-%m-%dT%H:%M:%.S%z'"
 
 
 @dataclass
@@ -84,7 +84,7 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
             "basis": clock.basis, "placed": True,
         }  # fmt: skip
         if clock.domain == "none":
-            raise BadInput.in_file(source.path, "has no time column", _NO_TIMES)
+            raise without_times(source.path)
         if clock.domain == "local":
             zone, basis = _zone(source, tz, host_zone)
             before = source.trace.telemetry["time_ns"]

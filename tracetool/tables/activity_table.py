@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.tables.benchmark_windows import holds_windows, read_benchmark_windows
+from tracetool.tables.benchmark_windows import START, holds_windows, read_benchmark_windows, small_json
 from tracetool.tables.memory import check_memory, check_parquet
 
 _LATEST_US = 2**53
@@ -84,6 +84,9 @@ def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     """Read a table and check that it has rows and columns."""
     if not path.is_file():
         raise BadInput.in_file(path, "no such file", "check the path")
+    if path.suffix.lower() == ".json" and small_json(path):
+        fault = f"is JSON, and no window of a benchmark: it states no {START}"
+        raise BadInput.in_file(path, fault, f"give a table of {', '.join(columns)}, or a log as --power")
     try:
         if path.suffix.lower() == ".parquet":
             check_parquet(path)

@@ -20,8 +20,9 @@ START, END = "benchmark_start_time_unix", "benchmark_end_time_unix"
 
 
 def holds_windows(path: Path) -> bool:
-    """Whether a path is a power package, its folder of windows, or one of them."""
-    return bool(_files(path))
+    """Whether a path is a power package, its folder of windows, or one of them, which states its times."""
+    files = _files(path)
+    return bool(files) and (path.is_dir() or bool({START, END} & small_json(path).keys()))
 
 
 def _files(path: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -46,3 +47,21 @@ def test_a_log_of_a_cpu_and_a_table_without_a_log_are_refused(tmp_path: Path) ->
     activity.write_text("name,start_us,end_us\nload,1000000,2000000\n")
     with pytest.raises(tt.BadInput, match="without a power log"):
         tt.check_power(activity)
+
+
+def _card(power_w: float) -> str:
+    return json.dumps({"card0": {"Average Graphics Package Power (W)": str(power_w), "GPU use (%)": "50"}})
+
+
+def test_json_of_rocm_smi_needs_only_time_stamps(tmp_path: Path) -> None:
+    power_w = 300.0 + 50.0 * np.sin(np.arange(200) / 5.0)
+    cards = [_card(round(w, 1)) for w in power_w.tolist()]
+    bare = tmp_path / "snapshot.json"
+    bare.write_text(cards[0])
+    for refused in (lambda: tt.check_power(bare), lambda: tt.ingest(bare, out=tmp_path / "run")):
+        with pytest.raises(tt.BadInput, match="its readings have no time stamps") as raised:
+            refused()
+        assert "date +%s.%N" in raised.value.fix
+    stamped = tmp_path / "stamped.json"
+    stamped.write_text("".join(f"{START_S + 0.1 * i:.3f}\n{card}\n" for i, card in enumerate(cards)))
+    assert tt.check_power(stamped, gpu="mi100").verdict == "good"

@@ -12,7 +12,7 @@ from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions, Trace
 from tracetool.sources.read import read_source
 from tracetool.sources.telemetry.localtime import local_to_utc
-from tracetool.sources.telemetry.readings import reject_impossible
+from tracetool.sources.telemetry.readings import reject_impossible, without_times
 from tracetool.tables.schema import load_schema
 
 
@@ -39,9 +39,7 @@ def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
     """
     clock = trace.clock
     if clock.domain == "none":
-        raise BadInput.in_file(
-            path, "has no time column", "add stamps while logging, e.g. with: | ts '%Y-%m-%dT%H:%M:%.S%z'"
-        )
+        raise without_times(path)
     if clock.domain == "local":
         if tz is None:
             raise BadInput.in_file(

@@ -47,12 +47,14 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
     Raises
     ------
     BadInput
-        If power and counter are in different units, or no reading of a log or of one of its sensors
-        can be.
+        If power and counter are in different units, no reading of a log or of one of its sensors can be, or
+        a log has no times.
     """
     frame = trace.telemetry
     if not frame.height:
         return trace
+    if trace.clock.domain == "none" and not trace.activities.height:
+        raise without_times(path)
     checked = [c for c in RANGES if c in frame.columns]
     bad = {"time_ns": ~pl.col("time_ns").is_between(-TIME_LIMIT_NS, latest_ns).fill_null(value=False)}
     for column in checked:
@@ -84,6 +86,15 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
         used = trace.telemetry["device"].unique() if trace.telemetry.height else pl.Series([], dtype=pl.Int32)
         trace.devices = trace.devices.filter(pl.col("device").is_in(used.implode()))
     return trace
+
+
+def without_times(path: Path) -> BadInput:
+    """Return the fault of a log whose readings nobody stamped."""
+    return BadInput.in_file(
+        path,
+        "its readings have no time stamps",
+        "add them while logging: date +%s.%N before each, or lines through | ts '%Y-%m-%dT%H:%M:%.S%z'",
+    )
 
 
 def _in_any_unit(frame: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
