@@ -170,7 +170,7 @@ def test_launches_weigh_by_time_where_a_log_tells_their_energy(
         pieces=SimpleNamespace(rows=np.array([0, 1]), part=np.array([1.0, 0.5])),
     )  # fmt: skip
     energies: Any = SimpleNamespace(predicted=SimpleNamespace(energy_j=np.array([10.0, 12.0])))
-    assert Side.of(energies, _stream([3, 3]), parts).weight.tolist() == weight
+    assert Side.of(energies, _stream([3, 3]), parts, np.zeros(4, np.bool_)).weight.tolist() == weight
 
 
 def test_the_energy_of_a_run_is_the_last_set_of_each_gpu() -> None:

@@ -16,13 +16,16 @@ import polars as pl
 from tracetool.core.dtype import BYTES
 from tracetool.families import names
 from tracetool.families.registry import families, families_where
+from tracetool.families.transfers.problem import CROSSING, WITHIN
 from tracetool.kernels.calls import ITSELF
 from tracetool.kernels.classify import classify_names
 from tracetool.kernels.operators import ARGUMENTS, with_calls
 from tracetool.tables.nested import as_lists
 
 #: Activities of profilers, and what their names may say of a copy.
-_COPY_WORDS: Final = ("htod", "dtoh", "h2d", "d2h", "ptop", "p2p", "host", "pcie", "peer", "pageable")
+_COPY_WORDS: Final = (*CROSSING, "pageable")
+#: What names of copies within a GPU say: Nsight and CUPTI of memory and arrays, ROCm, and XLA.
+_WITHIN_GPU: Final = "dto[da]|ato[da]|d2d|device[_ -]?to[_ -]?device"
 #: What names of collectives may say, as words and as they stand in a name.
 _COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
@@ -30,7 +33,8 @@ _COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all
 def transfer_kind() -> pl.Expr:
     """Return the ``kind`` of transfers: a collective's class or an activity, and words of its name.
 
-    A word is added where the class does not hold it already: ``all_reduce``, ``memcpy htod pageable``.
+    A word is added where the class does not hold it already: ``all_reduce``, ``memcpy htod pageable``. Copies
+    within a GPU all say ``dtod``.
     """
     listed = pl.col("activity").is_in(_ACTIVITIES)
     collective = ~listed & (
@@ -45,6 +49,7 @@ def transfer_kind() -> pl.Expr:
     words += [
         pl.when(listed & of_name.str.contains(word, literal=True)).then(pl.lit(word)) for word in _COPY_WORDS
     ]
+    words.append(pl.when(listed & of_name.str.contains(_WITHIN_GPU)).then(pl.lit(WITHIN[0])))
     joined = pl.concat_str(stated, *words, separator=" ", ignore_nulls=True)
     return pl.when(joined == "").then(None).otherwise(joined).alias("kind")
 

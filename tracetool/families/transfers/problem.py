@@ -9,6 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
+from tracetool.families import names
 from tracetool.hardware.gpu import Gpu
 
 #: Bytes each rank sends per byte of the message, at many ranks; all but send and broadcast lose 1/n. [1] By
@@ -83,17 +84,34 @@ def collective_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     return Work.of(len(rows), link_bytes=wire, dram_bytes=memory, l2_bytes=memory)
 
 
-#: In the kind of a copy that crosses a link.
-CROSSING = ("htod", "dtoh", "h2d", "d2h", "ptop", "p2p", "host", "pcie", "peer")
+#: In the kind of a copy between the host's memory and a GPU's (arrays included), and between GPUs.
+_HOST = ("htod", "dtoh", "h2d", "d2h", "htoa", "atoh", "host", "pcie")
+_PEER = ("ptop", "p2p", "peer")
+CROSSING = (*_HOST, *_PEER)
+#: In the kind of a copy whose both ends are in one GPU's memory.
+WITHIN = ("dtod", "d2d")
 
 
 def over_link(rows: OperatorColumns) -> Bools:
     """Return which copies cross the host or peer link: those whose kind names two sides. Shape (n,)."""
-    words = np.char.lower(rows.text("kind").astype(str))
-    crosses_link = np.zeros(len(rows), dtype=np.bool_)
-    for word in CROSSING:
-        crosses_link |= np.char.find(words, word) >= 0
-    return crosses_link
+    return _kind_holds(rows, CROSSING)
+
+
+def over_host_link(rows: OperatorColumns) -> Bools:
+    """Return which rows are copies between the host's memory and a GPU's. Shape (n,)."""
+    return np.asarray((rows.family == names.MEMCPY) & _kind_holds(rows, _HOST))
+
+
+def within_gpu(rows: OperatorColumns) -> Bools:
+    """Return which rows are copies that state that both ends are in one GPU's memory. Shape (n,)."""
+    return np.asarray((rows.family == names.MEMCPY) & _kind_holds(rows, WITHIN) & ~over_link(rows))
+
+
+def _kind_holds(rows: OperatorColumns, words: tuple[str, ...]) -> Bools:
+    """Return which rows' kinds hold any of the words. Shape (n,)."""
+    kinds, place = rows.distinct("kind")
+    holds = [any(word in kind.lower() for word in words) for kind in kinds]
+    return np.array(holds, dtype=np.bool_)[place]
 
 
 def copy_work(rows: OperatorColumns, gpu: Gpu) -> Work:

@@ -13,6 +13,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import FROM, Prediction
 from tracetool.families import names
+from tracetool.families.transfers.problem import within_gpu
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.predict import predict_rows
 from tracetool.replay.diagnosis.causes import (
@@ -122,8 +123,7 @@ def kernel_shares(
 
 def _moves_only(rows: OperatorColumns) -> Bools:
     """Return which signatures move data within the GPU and compute nothing. Shape (s,)."""
-    within = np.char.startswith(rows.text("name").astype(str), "DtoD")
-    return np.asarray((rows.family == names.COPY) | ((rows.family == names.MEMCPY) & within))
+    return np.asarray((rows.family == names.COPY) | within_gpu(rows))
 
 
 def _product_shares(taken: dict[str, Floats], products: Products, measured: Measured) -> None:
@@ -186,7 +186,8 @@ def _tail(rows: OperatorColumns, recorded: Prediction, from_shapes: Bools, measu
 def _slow(rows: OperatorColumns, gpu: Gpu, clock_mhz: float, which: Bools, measured: Measured) -> Floats:
     """Return what kernels spend idle beyond the time their shapes need. Shape (s,)."""
     share = np.zeros(len(rows))
-    at = np.flatnonzero(which & (rows.family != names.COLLECTIVE) & (rows.family != names.MEMCPY))
+    moved = np.isin(rows.family.astype(str), (names.COLLECTIVE, names.MEMCPY, names.MEMSET))
+    at = np.flatnonzero(which & ~moved)
     if not len(at):
         return share
     timing = predict_rows(rows.take(at), gpu, np.array([clock_mhz]), power_cap_w=np.inf).timing

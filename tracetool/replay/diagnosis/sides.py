@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from tracetool.core.arrays import Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
+from tracetool.families.transfers.problem import over_host_link
 from tracetool.hardware.makers import example_gpu
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS
@@ -46,10 +47,14 @@ class Side:
     idle_places: Ints
     weight: Floats  # (n,) what pieces of one signature and part share its energy by
     measured: bool  # whether the log tells this GPU's energy
+    host_copy: Bools  # (p,) pairs of copies between the host's memory and the GPU's
 
     @classmethod
-    def of(cls, energies: RunEnergies, kernels: pl.DataFrame, parts: TimeParts) -> Side:
-        """Cut one GPU's activities by signature and part of the time, and its idle times by cause."""
+    def of(cls, energies: RunEnergies, kernels: pl.DataFrame, parts: TimeParts, host_copies: Bools) -> Side:
+        """Cut one GPU's activities by signature and part of the time, and its idle times by cause.
+
+        ``host_copies``, shape (signatures,), are copies between the host's memory and the GPU's.
+        """
         pieces = parts.pieces
         signature = kernels["signature"].to_numpy()[pieces.rows].astype(np.int64)
         n, whole_s = len(signature), parts.shared_s.sum(axis=0)
@@ -70,7 +75,17 @@ class Side:
         if not measured and energies.predicted is not None:
             weight = energies.predicted.energy_j[pieces.rows] * pieces.part
         return cls(
-            parts.device, parts, signature, cause, energy, pairs, of_pair, idle_places, weight, measured
+            parts.device,
+            parts,
+            signature,
+            cause,
+            energy,
+            pairs,
+            of_pair,
+            idle_places,
+            weight,
+            measured,
+            host_copies[pairs[:, 0]],
         )
 
     @property
@@ -173,8 +188,7 @@ class Side:
         part = self.pairs[:, 1]
         for at, name in ((EXPOSED, causes.EXPOSED), (WAITS, causes.RANKS)):
             of[part == at] = _only(name)
-        moved = of[:, PLACE[causes.COPIES]] > 0
-        of[(part == COPIED) & ~moved] = _only(causes.HOST_COPIES)
+        of[(part == COPIED) & self.host_copy] = _only(causes.HOST_COPIES)
         return of
 
 
@@ -236,7 +250,9 @@ def cut_run(run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz:
     recorded = predict_run(run, gpu)
     energies = run_energies(run, gpu=gpu, power=power, tz=tz, recorded=recorded)
     kernels = run.table("kernels", (*KERNEL_COLUMNS, "stream"))
-    sides = tuple(Side.of(energies, kernels, one) for one in time_parts(run))
+    assert recorded.replays is not None
+    host_copies = over_host_link(recorded.replays.rows)
+    sides = tuple(Side.of(energies, kernels, one, host_copies) for one in time_parts(run))
     return CutRun(run, energies, recorded, kernels, sides)
 
 
