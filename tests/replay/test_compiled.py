@@ -17,11 +17,12 @@ def _replayed(monkeypatch: pytest.MonkeyPatch, start_at: float) -> Replayed:
     monkeypatch.setattr(compiled, "_turns", [0])
     rng = np.random.default_rng(3)
     steps = [
-        Step(int(s), float(h), float(k))
-        for s, h, k in zip(
-            rng.integers(-1, 3, 300), rng.uniform(2e3, 4e4, 300), rng.uniform(1e3, 9e4, 300), strict=True
+        Step(int(s), float(h), float(k), late_ns=float(late))
+        for s, h, k, late in zip(
+            rng.integers(-1, 3, 300), rng.uniform(2e3, 4e4, 300), rng.uniform(1e3, 9e4, 300),
+            rng.choice([0.0, 0.0, 0.0, 2e5], 300), strict=True,
         )
-    ]
+    ]  # fmt: skip
     work, calls = played(steps)
     graph, _ = dependency_graph(work, calls)
     n = len(work)
@@ -31,7 +32,18 @@ def _replayed(monkeypatch: pytest.MonkeyPatch, start_at: float) -> Replayed:
 
 def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, fast = _replayed(monkeypatch, np.inf), _replayed(monkeypatch, 0)
-    for name in ("start_ns", "end_ns", "gap_ns", "gap_count", "base_ns", "clock_ns", "each_base_ns"):
+    assert plain.each_late_ns.max() > 1e5
+    np.testing.assert_array_equal(fast.each_reason, plain.each_reason)
+    for name in (
+        "start_ns",
+        "end_ns",
+        "gap_ns",
+        "gap_count",
+        "base_ns",
+        "clock_ns",
+        "each_base_ns",
+        "each_late_ns",
+    ):
         np.testing.assert_allclose(getattr(fast, name), getattr(plain, name), rtol=1e-12, atol=1e-6)
     assert fast.makespan_ns == pytest.approx(plain.makespan_ns, rel=1e-12)
     assert fast.peak_w == pytest.approx(plain.peak_w, rel=1e-12)

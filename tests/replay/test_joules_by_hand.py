@@ -164,7 +164,7 @@ def test_launches_weigh_by_time_where_a_log_tells_their_energy(
     """Where it does not, by what the model says of each, here 10 J and half of 12 J."""
     monkeypatch.setattr("tracetool.replay.diagnosis.sides._sets", lambda *_, **__: None)
     monkeypatch.setattr("tracetool.replay.diagnosis.sides._energy_of", lambda *_: (None, measured))
-    idle = SimpleNamespace(start_ns=np.zeros(0), end_ns=np.zeros(0))
+    idle = SimpleNamespace(start_ns=np.zeros(0), end_ns=np.zeros(0), whole_s=np.zeros(0))
     parts: Any = SimpleNamespace(
         device=0, idle=idle, idle_cause=np.zeros(0, np.int64), shared_s=np.array([[2.0, 1.0]]),
         pieces=SimpleNamespace(rows=np.array([0, 1]), part=np.array([1.0, 0.5])),
@@ -256,7 +256,7 @@ def test_what_is_not_replayed_leaves_its_time_idle() -> None:
     ms = 1_000_000
     replayed = SimpleNamespace(
         start_ns=np.array([0.0, 20.0, 50.0]) * ms, end_ns=np.array([10.0, 40.0, 60.0]) * ms,
-        each_reason=np.full(3, int(Gap.HOST)),
+        each_reason=np.full(3, int(Gap.HOST)), each_late_ns=np.zeros(3),
     )  # fmt: skip
     replays: Any = SimpleNamespace(
         work=SimpleNamespace(device=np.zeros(3, np.int64)), at=lambda *_, **__: replayed,

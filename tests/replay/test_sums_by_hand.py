@@ -53,7 +53,7 @@ def _window(
 def test_windows_add_up_with_the_idle_time_between_them() -> None:
     """40 and 60 ms of kernels, 10 ms of gaps in each, and 20 ms between: 2.4 J of two idle GPUs."""
     parts = [_window(40.0, 10.0, 400.0, 500.0, 0.1), _window(60.0, 10.0, 300.0, 520.0, 0.6)]
-    total = _added_totals(parts, np.array([0.0, 20e-3]))
+    total = _added_totals(parts, np.array([0.0, 20e-3]), Gap.HOST)
     assert total["makespan_ms"] == pytest.approx(140.0)
     assert total["gap_ms"] == pytest.approx(2 * 40.0)
     assert total["gap_energy_j"] == pytest.approx(2.4 + 2.4)
@@ -77,7 +77,7 @@ def test_windows_add_up_with_the_idle_time_between_them() -> None:
 def test_windows_without_kernels_add_up_too() -> None:
     """Copies alone: no kernel is throttled."""
     parts = [_window(0.0, 10.0, 0.0, 60.0, 0.5), _window(0.0, 30.0, 0.0, 60.0, 0.5)]
-    total = _added_totals(parts, np.zeros(2))
+    total = _added_totals(parts, np.zeros(2), Gap.HOST)
     assert (total["throttled_share"], total["kernel_power_w"]) == (0.0, 0.0)
     assert total["mean_power_w"] == pytest.approx(120.0)
     (device,) = _added_devices([[{"device": 3, "energy_j": 0.0}]], {"makespan_ms": 0.0}, 0.0)
@@ -149,7 +149,7 @@ def _crossed(other_ends: float, starts: float) -> list[Any]:
     """Queue 0 works up to ``other_ends``; queue 1 up to 200 us and again from ``starts`` on."""
     work = _work([0.0, 0.0, starts], [other_ends, 2e5, 1e5], [0, 0, 0], [0, 1, 1])
     calls: Any = SimpleNamespace(start_ns=np.zeros(0))
-    return cross_edges(work, calls, work.end_ns, np.array([-1, -1, 1]), Floors(2e3, 4e3, 1e3, 1e3))
+    return cross_edges(work, calls, work.end_ns, np.array([-1, -1, 1]), Floors(2e3, 4e3, 1e3, 1e3, 4e3))
 
 
 def test_a_wait_for_another_queue_is_told_where_its_own_explains_nothing() -> None:

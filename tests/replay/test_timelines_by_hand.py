@@ -65,7 +65,7 @@ def test_idle_time_is_closed_however_short(idle_ns: float) -> None:
 def test_clocks_a_microsecond_apart_are_no_overlap(start_ns: float, kind: Edge) -> None:
     """A kernel that ends at 5 us, and the next of its queue: 1 us before its end is what clocks differ by."""
     work = _work([0.0, start_ns], [5000.0, 1000.0])
-    found = queue_edges(work, work.end_ns, np.array([-1, 0]), Floors(700.0, 4000.0, 2000.0, 1000.0))
+    found = queue_edges(work, work.end_ns, np.array([-1, 0]), Floors(700.0, 4000.0, 2000.0, 1000.0, 5000.0))
     told = [
         (int(k), lag)
         for edges in found
@@ -134,7 +134,7 @@ def test_what_a_launch_releases_after_many_collectives_is_still_the_hosts(
     collective = kernels["signature"].to_numpy()
     monkeypatch.setattr("tracetool.replay.time_parts.alike_collectives", lambda _: collective - 1)
     run: Any = SimpleNamespace(table=lambda name: load_schema(name).empty())
-    reasons = idle_reasons(run, kernels, collective)
+    reasons, _ = idle_reasons(run, kernels, collective)
     assert reasons[1:count].tolist() == [Gap.COMMUNICATION] * (count - 1)
     assert reasons[[count, 2 * count + 1]].tolist() == [Gap.HOST] * 2
 

@@ -21,6 +21,8 @@ class Step:
     stream: int  # -1: wait
     host_ns: float  # host time before it
     kernel_ns: float
+    late_ns: float = 0.0  # beyond the launch's latency, for no reason that is recorded
+    call_ns: float = 500.0  # what the launch call takes
 
 
 def played(steps: list[Step]) -> tuple[Activities, HostCalls]:
@@ -39,15 +41,16 @@ def played(steps: list[Step]) -> tuple[Activities, HostCalls]:
             waits.append(True)
             now = until
             continue
-        start = max(now + LATENCY, free.get(step.stream, -np.inf) + GAP)
+        latency = max(LATENCY, step.call_ns + GAP) + step.late_ns
+        start = max(now + latency, free.get(step.stream, -np.inf) + GAP)
         starts.append(start)
         durations.append(step.kernel_ns)
         queues.append(step.stream)
         calls.append(len(begin) - 1)
         free[step.stream] = start + step.kernel_ns
-        took.append(500.0)
+        took.append(step.call_ns)
         waits.append(False)
-        now += 500.0
+        now += step.call_ns
     order = np.argsort(starts, kind="stable")
     n = len(order)
     start = np.array(starts)[order]

@@ -98,7 +98,8 @@ def _with_idle(
     for device in np.unique(work.device).tolist():
         rows = np.flatnonzero(ran & (work.device == device))
         idle = idle_times(start[rows], end[rows], rows, span)
-        named = idle_groups(columns, idle, device, idle_causes(idle, replayed.each_reason))
+        idle, causes = idle_causes(idle, replayed.each_reason, replayed.each_late_ns)
+        named = idle_groups(columns, idle, device, causes)
         frames.append(pl.DataFrame({"name": named, "idle_ms": (idle.end_ns - idle.start_ns) * 1e-6}))
     idle_w = float(replays.predicted.idle_w[j])
     idle_rows = (

@@ -19,6 +19,7 @@ from tracetool.replay.host_edges import (
     host_points,
     launch_edges,
     least_times,
+    long_launches,
     queue_edges,
 )
 
@@ -64,7 +65,8 @@ def dependency_graph(
     key = _order_keys(work, points)
     del previous, points
     if met is None or not len(met.member):
-        return assemble(time, key, duration, n, parts, exact=exact), floors
+        graph = assemble(time, key, duration, n, parts, exact=exact)
+        return replace(graph, long=long_launches(graph, work, calls, floors)), floors
     hub = len(time) + np.arange(len(met.arrival_ns))
     transfer = hub[-1] + 1 + np.arange(len(met.member))
     parts = _meeting_edges(parts, met, hub, transfer, len(time))
@@ -75,7 +77,9 @@ def dependency_graph(
     duration = np.concatenate([duration, np.zeros(len(hub)), moving])
     graph = assemble(time, key, duration, n, parts, exact=exact)
     graph.activity[graph.place[transfer]] = met.member
-    return replace(graph, met=met.member.astype(np.int32), transfer=graph.place[transfer]), floors
+    long = long_launches(graph, work, calls, floors)
+    transfers = graph.place[transfer]
+    return replace(graph, met=met.member.astype(np.int32), transfer=transfers, long=long), floors
 
 
 def _meeting_edges(parts: list[Edges], met: Meetings, hub: Ints, transfer: Ints, nodes: int) -> list[Edges]:

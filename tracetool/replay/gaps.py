@@ -22,7 +22,7 @@ class Gap(IntEnum):
     COMMUNICATION = 2  # around a collective: other ranks
     DEPENDENCY = 3  # the queue, or another queue of the device
     TAIL = 4  # nothing more (or not yet anything) to run here, while other devices run
-    UNKNOWN = 5  # the trace holds no launch calls to tell from
+    UNKNOWN = 5  # the trace does not tell: no launch calls, or nothing recorded held up what was launched
 
 
 _NO_EDGE, _STREAM, _LAUNCH = int(Edge.NONE), int(Edge.STREAM), int(Edge.LAUNCH)
@@ -40,8 +40,8 @@ def gap_reasons(
     ends: Ints,
     begins_ns: Floats,
     collective: Bools,
-) -> Ints:
-    """Return the reason of each gap, a value of :class:`Gap`.
+) -> tuple[Ints, Floats]:
+    """Return the reason of each gap, a value of :class:`Gap`, and how much of its end has none.
 
     Parameters
     ----------
@@ -56,10 +56,19 @@ def gap_reasons(
     collective : array of bool, shape (activities,)
         Which activities are collectives.
 
+    Returns
+    -------
+    reason : array of int, shape (g,)
+        What the gap waited for.
+    late_ns : array, shape (g,)
+        How long before its end that was over: from then on ``UNKNOWN``. May be longer than the gap. [ns]
+
     Notes
     -----
     What released the next activity last decides. A launch means the host: of the kind ``SYNC`` if
-    the device had let that host thread go only as the gap began, else ``HOST``.
+    the device had let that host thread go only as the gap began, else ``HOST``. It lasts until the call has
+    returned and the usual latency of a launch has passed; an activity that starts yet later was held up by
+    something that was not recorded.
     """
     reason = np.empty(len(ends), np.int64)
     compiled(_reasons, len(ends))(
@@ -75,7 +84,7 @@ def gap_reasons(
         graph.counts.get("launch", 0) == 0,
         reason,
     )
-    return reason
+    return reason, graph.long.late_of(binding[graph.node[ends]], graph.lag_ns)
 
 
 def _reasons(

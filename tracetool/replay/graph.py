@@ -71,6 +71,39 @@ def _nobody() -> Numbers:
 
 
 @dataclass(frozen=True)
+class LongLaunches:
+    """Launches from whose call to the activity's start it took longer than launches of the run usually take.
+
+    The lag of such an edge is, one after another, the time in the call, the usual latency, and ``late_ns``,
+    in which neither the host nor anything else that was recorded held the activity up.
+    """
+
+    edge: Numbers = field(default_factory=_nobody)  # (l,) row of the graph's edges, ascending
+    call_ns: Floats = field(default_factory=lambda: np.zeros(0))  # (l,) beyond the usual latency
+    late_ns: Floats = field(default_factory=lambda: np.zeros(0))  # (l,)
+    lag_ns: Floats = field(default_factory=lambda: np.zeros(0))  # (l,) the whole
+
+    def late_of(self, edges: Ints, lag_ns: Floats) -> Floats:
+        """Return the late part of some edges, at most ``late_ns``, as the graph's lags now are. (g,) [ns]
+
+        Parameters
+        ----------
+        edges : array of int, shape (g,)
+            Rows of the graph's edges, -1 for none.
+        lag_ns : array, shape (e,)
+            The graph's lags: one that was cut since has lost its late part first.
+        """
+        late_ns = np.zeros(len(edges))
+        if len(self.edge):
+            place = np.minimum(np.searchsorted(self.edge, edges), len(self.edge) - 1)
+            at = np.flatnonzero(self.edge[place] == edges)
+            which = place[at]
+            cut_ns = np.maximum(self.lag_ns[which] - lag_ns[edges[at]], 0.0)
+            late_ns[at] = np.maximum(self.late_ns[which] - cut_ns, 0.0)
+        return late_ns
+
+
+@dataclass(frozen=True)
 class Graph:
     """Nodes in an order in which every node follows what it waits for, edges grouped by target.
 
@@ -90,6 +123,7 @@ class Graph:
     counts: Mapping[str, int]  # edges by kind, and what was inferred or left out
     met: Numbers = field(default_factory=_nobody)  # (g,) collectives that met others
     transfer: Numbers = field(default_factory=_nobody)  # (g,) node in which each moves its data
+    long: LongLaunches = field(default_factory=LongLaunches)
 
     def __len__(self) -> int:
         return len(self.time_ns)

@@ -53,6 +53,11 @@ class Groups:
     idle: Mapping[int, IdleTimes]
     of_idle: Mapping[int, Ints]
 
+    def of_parts(self, device: int, idle: IdleTimes) -> Ints:
+        """Return the group of each idle time of a GPU, which may be cut by cause where these are whole."""
+        own = self.of_idle[device]
+        return own if len(own) == len(idle.whole) else own[idle.whole]
+
 
 def parse_keys(text: str | Sequence[str]) -> tuple[str, ...]:
     """Return the keys of ``gpu,module``.
@@ -121,14 +126,14 @@ def groups_of(run: Run, keys: Sequence[str], depth: int | None = None) -> Groups
     end = start + kernels["duration_ns"].to_numpy()
     device_of = kernels["device"].to_numpy()
     span = int(start.min()), int(end.max())
-    reasons = idle_reasons(run, kernels, activity_kinds(run, kernels)) if "gap" in keys else None
+    why = idle_reasons(run, kernels, activity_kinds(run, kernels)) if "gap" in keys else None
     idle: dict[int, IdleTimes] = {}
     named = [pl.DataFrame(columns)]
     for device in np.unique(device_of).tolist():
         rows = np.flatnonzero(device_of == device)
         one = idle_times(start[rows], end[rows], rows, span)
+        one, causes = (one, None) if why is None else idle_causes(one, *why)
         idle[device] = one
-        causes = None if reasons is None else idle_causes(one, reasons)
         named.append(_idle_columns(columns, one, device, causes))
     joined = pl.concat(named).select(_joint(keys)).to_series()
     distinct = joined.unique(maintain_order=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
-from tracetool.replay.graph import Edge, Edges
+from tracetool.replay.graph import Edge, Edges, Graph, LongLaunches
 from tracetool.replay.numbering import grouped
 
 #: Clock skew between host and device records that is still read as "at the same time". [ns]
@@ -26,6 +26,7 @@ class Floors:
     launch_ns: float  # call to kernel on an idle queue
     return_ns: float  # end of device work to the return of the call that waited
     call_ns: float  # a waiting call when nothing is left to wait for
+    usual_launch_ns: float  # call to kernel on an idle queue, no floor but the median
 
 
 def least_times(work: Activities, calls: HostCalls, end: Floats, previous: Ints) -> Floors:
@@ -34,13 +35,32 @@ def least_times(work: Activities, calls: HostCalls, end: Floats, previous: Ints)
     gap = work.start_ns[has] - end[previous[has]]
     launched = work.call >= 0
     latency = work.start_ns[launched] - calls.start_ns[work.call[launched]] if launched.any() else np.zeros(0)
+    launch_ns = _low(latency[latency >= 0], 0.05, 1_000.0, 10_000.0)
     short = calls.duration_ns[calls.waits]
     return Floors(
         queue_ns=_low(gap[gap >= 0], 0.05, 0.0, 2_000.0),
-        launch_ns=_low(latency[latency >= 0], 0.05, 1_000.0, 10_000.0),
+        launch_ns=launch_ns,
         return_ns=_low(np.zeros(0), 0.05, 2_000.0, 2_000.0),
         call_ns=_low(short, 0.05, 1_000.0, 10_000.0),
+        usual_launch_ns=_usual_launch_ns(work, calls, end, previous, launch_ns),
     )
+
+
+def _usual_launch_ns(
+    work: Activities, calls: HostCalls, end: Floats, previous: Ints, least_ns: float
+) -> float:
+    """Return the median time from a call to its activity where the queue was idle. [ns]
+
+    Of an even number the lower one counts: among few launches a single late one is not usual.
+    """
+    launched = np.flatnonzero(work.call >= 0)
+    called_ns, before = calls.start_ns[work.call[launched]], previous[launched]
+    free_ns = np.where(before >= 0, end[np.maximum(before, 0)], -np.inf)
+    latency_ns = (work.start_ns[launched] - called_ns)[free_ns <= called_ns]
+    latency_ns = latency_ns[latency_ns >= 0]
+    if not len(latency_ns):
+        return least_ns
+    return float(np.clip(np.quantile(latency_ns, 0.5, method="lower"), least_ns, _LONG_WAIT_NS))
 
 
 def _low(values: Floats, share: float, least: float, most: float) -> float:
@@ -196,6 +216,26 @@ def launch_edges(work: Activities, points: Points, floors: Floors) -> Edges:
     target = np.flatnonzero(work.call >= 0)
     source = points.start[work.call[target]]
     return Edges.of(source, target, np.full(len(target), floors.launch_ns), Edge.LAUNCH)
+
+
+def long_launches(graph: Graph, work: Activities, calls: HostCalls, floors: Floors) -> LongLaunches:
+    """Return the launches that took long from the call to the start, and what of that is the call's.
+
+    A call lasts until it returns: one that loads the kernel's code first may take a second. What then follows
+    beyond the usual latency is late, unless it is too short to need an explanation.
+    """
+    usual_ns = floors.usual_launch_ns
+    edge = np.flatnonzero((graph.kind == Edge.LAUNCH) & (graph.lag_ns > usual_ns + _UNEXPLAINED_NS))
+    target = np.searchsorted(graph.first_edge, edge, side="right") - 1
+    lag_ns = graph.lag_ns[edge]
+    in_call_ns = calls.duration_ns[work.call[graph.activity[target]]]
+    late_ns = lag_ns - in_call_ns - usual_ns
+    return LongLaunches(
+        edge,
+        np.minimum(in_call_ns, lag_ns - usual_ns),
+        np.where(late_ns > _UNEXPLAINED_NS, late_ns, 0.0),
+        lag_ns,
+    )
 
 
 def cross_edges(

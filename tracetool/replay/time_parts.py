@@ -112,36 +112,70 @@ class TimeParts:
 
 @dataclass(frozen=True)
 class IdleTimes:
-    """Idle times of one GPU."""
+    """Idle times of one GPU; one that waited for one thing after another may be cut in two, in order."""
 
     start_ns: Ints  # (g,) [ns]
     end_ns: Ints
-    before: Ints  # (g,) row of the activity that ends each, -1 where none does
+    before: Ints  # (g,) row of the activity that ends each whole one, -1 where none does
     after: Ints  # (g,) row of the last activity before it, -1 where there is none
+    whole: Ints  # (g,) which whole one each is or is a part of, ascending
+
+    @property
+    def opens_ns(self) -> Ints:
+        """Start of the whole one. Shape (g,). [ns]"""
+        return self.start_ns[np.searchsorted(self.whole, self.whole)]
+
+    @property
+    def whole_s(self) -> Floats:
+        """Length of the whole one. Shape (g,). [s]"""
+        last = np.searchsorted(self.whole, self.whole, side="right") - 1
+        return np.asarray((self.end_ns[last] - self.opens_ns) * 1e-9)
 
     def held_s(self) -> tuple[Floats, Floats]:
         """Return the part of each up to a second after an activity, clocks still high, and the rest. [s]"""
         length_s = (self.end_ns - self.start_ns) * 1e-9
-        held_s: Floats = np.where(self.after >= 0, np.minimum(length_s, GAP_HOLD_S), 0.0)
+        hold_s = np.maximum(GAP_HOLD_S - (self.start_ns - self.opens_ns) * 1e-9, 0.0)
+        held_s: Floats = np.where(self.after >= 0, np.minimum(length_s, hold_s), 0.0)
         return held_s, np.asarray(length_s - held_s)
 
+    def cut(self, late_ns: Ints) -> tuple[IdleTimes, Bools]:
+        """Return whole idle times cut so long before their ends, and which are then such an end. (g,) [ns]"""
+        length_ns = self.end_ns - self.start_ns
+        row = np.repeat(np.arange(len(late_ns)), 1 + ((late_ns > 0) & (late_ns < length_ns)))
+        second = np.r_[False, row[1:] == row[:-1]][: len(row)]
+        first = np.r_[second[1:], False][: len(row)]
+        split_ns = (self.end_ns - late_ns)[row]
+        parts = IdleTimes(
+            np.where(second, split_ns, self.start_ns[row]),
+            np.where(first, split_ns, self.end_ns[row]),
+            self.before[row],
+            self.after[row],
+            self.whole[row],
+        )
+        return parts, second | (late_ns >= length_ns)[row]
 
-def idle_causes(idle: IdleTimes, reasons: Ints) -> Ints:
-    """Return why a GPU stood idle, as the place of the cause in :data:`IDLE`. Shape (g,).
+
+def idle_causes(idle: IdleTimes, reasons: Ints, late_ns: Floats) -> tuple[IdleTimes, Ints]:
+    """Return idle times of a GPU by what they waited for, and its cause, as the place in :data:`IDLE`.
 
     Parameters
     ----------
     idle : IdleTimes
-        Idle times of one GPU.
-    reasons : array of int, shape (n,)
+        Idle times of one GPU, whole.
+    reasons, late_ns : array of int and of float, shape (n,)
         As :func:`idle_reasons` returns.
     """
+    waited = (idle.before >= 0) & (idle.after >= 0)
+    length_ns = idle.end_ns - idle.start_ns
+    late = np.where(waited, np.minimum(np.rint(late_ns[idle.before]), length_ns), 0.0)
+    idle, is_late = idle.cut(late.astype(np.int64))
     reason = np.where(idle.before >= 0, reasons[idle.before], int(Gap.TAIL))
+    reason = np.where(is_late, int(Gap.UNKNOWN), reason)
     reason = np.where(idle.after < 0, int(Gap.TAIL), reason)  # others had begun before it
     place = np.zeros(len(Gap), dtype=np.int64)
     for i, held in enumerate(IDLE.values()):
         place[list(held)] = i
-    return np.asarray(place[reason])
+    return idle, np.asarray(place[reason])
 
 
 def idle_times(start_ns: Ints, end_ns: Ints, rows: Ints, span_ns: tuple[int, int]) -> IdleTimes:
@@ -167,7 +201,8 @@ def idle_times(start_ns: Ints, end_ns: Ints, rows: Ints, span_ns: tuple[int, int
     before = np.concatenate([row[:1], row[opens + 1], [-1]])
     after = np.concatenate([[-1], row[newest[opens]], row[newest[-1:]]])
     lasting = stop > begin
-    return IdleTimes(begin[lasting], stop[lasting], before[lasting], after[lasting])
+    count = int(lasting.sum())
+    return IdleTimes(begin[lasting], stop[lasting], before[lasting], after[lasting], np.arange(count))
 
 
 def time_parts(run: Run) -> list[TimeParts]:
@@ -182,7 +217,7 @@ def time_parts(run: Run) -> list[TimeParts]:
     end = start + kernels["duration_ns"].to_numpy()
     span = int(start.min()), int(end.max())
     kind = activity_kinds(run, kernels)
-    reasons = idle_reasons(run, kernels, kind)
+    reasons, late_ns = idle_reasons(run, kernels, kind)
     arrived = arrivals_ns(run)
     parts = []
     for device in kernels["device"].unique().sort().to_list():
@@ -190,9 +225,8 @@ def time_parts(run: Run) -> list[TimeParts]:
         pieces = pieces_of(rows, start[rows], end[rows], arrived[rows])
         piece_kind = np.where(pieces.waits, _WAIT, kind[pieces.rows])
         busy_ns, shared_s = busy_parts(pieces.start_ns, pieces.end_ns, piece_kind)
-        idle = idle_times(start[rows], end[rows], rows, span)
+        idle, cause = idle_causes(idle_times(start[rows], end[rows], rows, span), reasons, late_ns)
         length_ns = idle.end_ns - idle.start_ns
-        cause = idle_causes(idle, reasons)
         held_s, rest_s = idle.held_s()
         empty = np.zeros(len(BUSY))
         by_cause = [cause == c for c in range(len(IDLE))]
@@ -275,9 +309,10 @@ def busy_parts(start_ns: Ints, end_ns: Ints, kind: Ints) -> tuple[Ints, Floats]:
     return part_ns, shared_s
 
 
-def idle_reasons(run: Run, kernels: pl.DataFrame, kind: Ints) -> Ints:
+def idle_reasons(run: Run, kernels: pl.DataFrame, kind: Ints) -> tuple[Ints, Floats]:
     """Return, for each activity, why its GPU stood idle before it, if it did: a :class:`Gap`. Shape (n,).
 
+    And how long before its start that was over, shape (n,), [ns]: from then on the idle time is ``UNKNOWN``.
     ``kind`` is as :func:`activity_kinds` returns.
     """
     collective = kind == _LINK
@@ -297,7 +332,7 @@ def idle_reasons(run: Run, kernels: pl.DataFrame, kind: Ints) -> Ints:
         order = rows[np.argsort(work.start_ns[rows], kind="stable")]
         until = np.maximum.accumulate(work.end_ns[order])
         reach_ns[order] = np.concatenate([work.start_ns[order[:1]], until[:-1]])
-    reason = gap_reasons(graph, binding, released_ns, np.arange(len(work)), reach_ns, collective)
+    reason, late_ns = gap_reasons(graph, binding, released_ns, np.arange(len(work)), reach_ns, collective)
     if pauses.count:  # what was taken out of the timeline has no cause in it
         reason[:] = int(Gap.UNKNOWN)
-    return reason
+    return reason, late_ns

@@ -53,6 +53,7 @@ class Replayed:
     each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
     each_clock_ns: Floats  # (n,)
     each_reason: Ints  # (n,) why the device stood idle before each activity, where it did (:class:`Gap`)
+    each_late_ns: Floats  # (n,) how long before its start that reason was over
 
     @property
     def idle_ns(self) -> float:
@@ -237,7 +238,7 @@ def _cost(
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
     gap_ns, gap_count = np.zeros(len(Gap)), np.zeros(len(Gap))
     each_base, each_clock = np.zeros((2, len(work) if each else 0))
-    each_reason = np.full(len(work) if each else 0, int(Gap.TAIL))
+    each_reason, each_late = np.full(len(each_base), int(Gap.TAIL)), np.zeros(len(each_base))
     busy = peak = demand = 0.0
     for _, members in _by_device(work):
         scratch = memory.sharing
@@ -245,14 +246,18 @@ def _cost(
             shared = share(
                 start, end, work.signature, rates, members=members, each=each, cap_w=cap_w, scratch=scratch
             )
-            reason = gap_reasons(
+            reason, late_ns = gap_reasons(
                 graph, placed.binding, placed.released, shared.gap_next, shared.gap_from_ns, collective
             )
-            gap_ns += np.bincount(reason, weights=shared.gap_ns, minlength=len(Gap))
-            gap_count += np.bincount(reason, minlength=len(Gap))
+            late_ns = np.minimum(late_ns, shared.gap_ns)
+            gap_ns += np.bincount(reason, weights=shared.gap_ns - late_ns, minlength=len(Gap))
+            gap_ns[Gap.UNKNOWN] += float(late_ns.sum())
+            gap_count += np.bincount(reason[late_ns < shared.gap_ns], minlength=len(Gap))
+            gap_count[Gap.UNKNOWN] += int((late_ns > 0).sum())
             idle = float(shared.gap_ns.sum())
             if each:
                 each_reason[shared.gap_next] = reason
+                each_late[shared.gap_next] = late_ns
         # Before this device's first activity and after its last one, others set the span.
         tail = makespan - shared.busy_ns - idle
         if tail > _ROUNDING * makespan:
@@ -283,4 +288,5 @@ def _cost(
         each_base,
         each_clock,
         each_reason,
+        each_late,
     )

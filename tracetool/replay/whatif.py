@@ -89,9 +89,16 @@ def without_host_time(graph: Graph, calls: HostCalls, dropped: Bools) -> Graph:
 
 
 def with_instant_host(graph: Graph) -> Graph:
-    """Return the graph with a host that takes no time of its own; where it waited for the device it waits."""
+    """Return the graph with a host that takes no time of its own; where it waited for the device it waits.
+
+    Launch calls take none either: of a long one the usual latency stays, and what the activity was late.
+    """
     host = (graph.kind == Edge.HOST) | (graph.kind == Edge.THREAD)
-    return replace(graph, lag_ns=np.where(host, np.minimum(graph.lag_ns, 0.0), graph.lag_ns))
+    lag_ns = np.where(host, np.minimum(graph.lag_ns, 0.0), graph.lag_ns)
+    long = graph.long
+    lag_ns[long.edge] -= long.call_ns
+    shorter = replace(long, call_ns=np.zeros_like(long.call_ns), lag_ns=long.lag_ns - long.call_ns)
+    return replace(graph, lag_ns=lag_ns, long=shorter)
 
 
 def without_waits(graph: Graph) -> Graph:

@@ -71,9 +71,12 @@ def added(
     """
     first = windows[0][1]
     idle_s = np.array([w.idle_before_ns for w, _ in windows]) * 1e-9
+    launched = all(info["edges"].get("launch") for info in infos)
     totals = [
         _added_totals(
-            [p.totals[j] for _, p in windows], _not_hidden([p.totals[j] for _, p in windows], infos, idle_s)
+            [p.totals[j] for _, p in windows],
+            _not_hidden([p.totals[j] for _, p in windows], infos, idle_s),
+            Gap.HOST if launched else Gap.UNKNOWN,
         )
         for j in range(len(first.totals))
     ]
@@ -142,8 +145,8 @@ def _mean_coverage(
     return {key: float(np.average([p[key] for p in parts], weights=weight)) for key in parts[0]}
 
 
-def _added_totals(parts: Sequence[dict[str, Any]], idle_s: Floats) -> dict[str, Any]:
-    """Return one clock's record from those of the windows and the idle time before each."""
+def _added_totals(parts: Sequence[dict[str, Any]], idle_s: Floats, idle_reason: Gap) -> dict[str, Any]:
+    """Return one clock's record from those of the windows and the idle time before each, with its reason."""
     total = {key: _sum([p[key] for p in parts]) for key in parts[0] if key != "devices"}
     for key in _SAME:
         total[key] = parts[0][key]
@@ -162,7 +165,7 @@ def _added_totals(parts: Sequence[dict[str, Any]], idle_s: Floats) -> dict[str, 
         total[f"gap_energy{end}_j"] += wrong * idle_j
         total[f"energy{end}_j"] += wrong * idle_j
     total["energy_parts_j"]["gaps"] += idle_j
-    reason = NAMES[Gap.HOST if total["gaps_ms"][NAMES[Gap.UNKNOWN]] == 0.0 else Gap.UNKNOWN]
+    reason = NAMES[idle_reason]
     total["gaps_ms"][reason] += gpus * idle_ms
     total["gaps_j"][reason] += idle_j
     total["gap_counts"][reason] += gpus * int((idle_s > 0).sum())

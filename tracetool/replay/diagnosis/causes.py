@@ -74,7 +74,7 @@ CAUSES: Final = (
     Cause(SYNC, "leave out the waits of the host", "code"),
     Cause(DEPENDENCY, "issue independent work beside it", "code"),
     Cause(IDLE, "give the GPU back, or feed it", "system"),
-    Cause(UNEXPLAINED, "record the host's calls too", "setting"),
+    Cause(UNEXPLAINED, "record what it waited for (host calls, other queues)", "setting"),
 )
 NAMES: Final = tuple(cause.name for cause in CAUSES)
 PLACE: Final = {name: i for i, name in enumerate(NAMES)}

@@ -155,7 +155,7 @@ def _side_rows(booked: Ledger, groups: Groups, facts: pl.DataFrame, at: int) -> 
     by_pair = pieces.group_by("group", "pair", "signature", maintain_order=True).agg(
         pl.col("launches", "time_s", "energy_j").sum()
     )
-    idle = side.idle().with_columns(pl.Series("group", groups.of_idle[side.device]))
+    idle = side.idle().with_columns(pl.Series("group", groups.of_parts(side.device, side.parts.idle)))
     present, place = np.unique(
         np.concatenate([by_pair["group"].to_numpy(), idle["group"].to_numpy()]), return_inverse=True
     )

@@ -64,9 +64,8 @@ class Side:
         keys = signature[piece] * len(BUSY) + part
         present, place = np.unique(keys, return_inverse=True)
         of_pair = sparse.csr_matrix((share[part, piece], (place, piece)), shape=(len(present), n))
-        length_s = (parts.idle.end_ns - parts.idle.start_ns) * 1e-9
         cause = np.array([PLACE[c] for c in _OF_IDLE], dtype=np.int64)[parts.idle_cause]
-        cause[length_s > LONG_IDLE_S] = PLACE[causes.IDLE]
+        cause[parts.idle.whole_s > LONG_IDLE_S] = PLACE[causes.IDLE]
         idle_places = np.unique(cause)
         sets = _sets(parts, of_pair, cause, idle_places)
         energy, measured = _energy_of(energies, parts.device, sets)
