@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetool.core.figures import counted
 from tracetool.replay.replays import RunReplay
+from tracetool.tables.serialized import serialized_notes
 
 #: Less kernel time than this is not worth a sentence. [ms]
 _WORTH_SAYING_MS: Final = 1e-3
@@ -36,6 +37,7 @@ def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> lis
         )
     if graph.counts["launch"] == 0:
         notes.append("the trace holds no launch calls: gaps are kept as recorded")
+    notes += serialized_notes(replays.run)
     notes += _collective_notes(replays)
     if not replays.in_replay.all():
         notes.append(f"left out {int((~replays.in_replay).sum())} activities of dropped ranges")

@@ -26,6 +26,7 @@ from tracetool.replay.recorded import recorded_gpu
 from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of
 from tracetool.replay.unnamed_gpu import check_named, taken_as_recorded
 from tracetool.tables.run import Run
+from tracetool.tables.serialized import serialized_notes
 
 #: A figure and the ends of its interval, as they follow its name.
 ENDS: Final = ("", "_low", "_high")
@@ -195,7 +196,7 @@ def run_energies(
         if gpu:
             check_named(run, gpu)
         notes = without_prediction(notes, error)
-    return RunEnergies(run, measured, predicted, tuple(notes))
+    return RunEnergies(run, measured, predicted, (*notes, *serialized_notes(run)))
 
 
 def predicted_costs(run: Run, gpu: str | None = None, recorded: PredictedRun | None = None) -> PredictedCosts:

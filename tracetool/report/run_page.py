@@ -42,6 +42,7 @@ class Diagnosed:
 
     causes: pl.DataFrame  # cause, energy_j with its ends, share, time_ms; the run last
     findings: tuple[Finding, ...]
+    warnings: tuple[str, ...] = ()  # what is to be said beside gaps that the profiler made
 
 
 @dataclass(frozen=True)

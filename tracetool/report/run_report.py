@@ -117,7 +117,8 @@ def report_run(
     energies = booked.energies
     page = replace(page, budget=time_budget(opened, energies=energies))
     steps.step("diagnosing", 0.85)
-    page = replace(page, diagnosis=Diagnosed(booked.totals, tuple(findings(opened, booked, gpu))))
+    chosen = tuple(findings(opened, booked, gpu))
+    page = replace(page, diagnosis=Diagnosed(booked.totals, chosen, booked.gap_notes))
     if keys:
         page = replace(page, groups=energy_by(opened, keys, depth=depth, energies=energies))
     if base is None:

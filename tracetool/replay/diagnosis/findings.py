@@ -69,6 +69,8 @@ def findings(
 ) -> list[Finding]:
     """Return the causes that cost most, highest first, and what is wrong with the measurement.
 
+    Causes that rest on the profiler's own gaps are left out; a note of ``booked`` names them.
+
     Parameters
     ----------
     run, booked : Run, Ledger
@@ -79,7 +81,7 @@ def findings(
         Share of the run's energy from which a cause is a finding. [1]
     """
     ranked = booked.totals.filter(
-        ~pl.col("cause").is_in([causes.USEFUL, "run"]) & (pl.col("share") >= least)
+        ~pl.col("cause").is_in([causes.USEFUL, "run", *booked.withheld]) & (pl.col("share") >= least)
     ).sort("energy_j", descending=True)
     chosen = [_finding(run, booked, row, gpu) for row in ranked.head(MOST).iter_rows(named=True)]
     return [*chosen, *_telemetry(booked)]

@@ -20,6 +20,7 @@ from tracetool.replay.predict_run import PredictedRun
 from tracetool.replay.set_energy import RunEnergies, SetEnergy
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
+from tracetool.tables.serialized import serialized_notes
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Ledger:
         The run cut into pieces.
     shares : array, shape (signatures, causes)
         Share of each cause in the energy of each signature's activities that run by themselves. [1]
+    withheld : tuple of str
+        Causes that are no findings: gaps and overlaps that they rest on are the profiler's.
     """
 
     rows: pl.DataFrame
@@ -57,11 +60,17 @@ class Ledger:
     notes: tuple[str, ...]
     cut: CutRun = field(repr=False)
     shares: Floats = field(repr=False)
+    withheld: tuple[str, ...] = ()
 
     @property
     def energy_j(self) -> float:
         """Energy of the run. [J]"""
         return float(self.totals["energy_j"][-1])
+
+    @property
+    def gap_notes(self) -> tuple[str, ...]:
+        """What is to be said beside gaps that the profiler made; nothing of other runs."""
+        return (*serialized_notes(self.energies.run), *_withheld_notes(self.withheld))
 
     def half_widths(self) -> tuple[Floats, float]:
         """Return half the 90 % interval of each signature's energy, shape (s,), and of idle time's. [J]
@@ -94,6 +103,11 @@ class Ledger:
             return energy_j / time_s
         assert self.recorded.replays is not None
         return float(self.recorded.replays.predicted.idle_w[0])
+
+
+def _withheld_notes(names: Sequence[str]) -> tuple[str, ...]:
+    listed = ", ".join(names)
+    return (f"no finding on {listed}: they rest on the profiler's gaps and overlaps",) if names else ()
 
 
 def ledger(
@@ -153,6 +167,8 @@ def ledger(
     run_j = whole["energy_j"][-1]
     rows = rows.with_columns((pl.col("energy_j") / run_j).alias("share"))
     measured = () if energies.measured is None else energies.measured.notes
+    serialized = bool(serialized_notes(run))
+    withheld = tuple(name for name in whole["cause"] if serialized and name in causes.BY_TIMING)
     return Ledger(
         load_schema("diagnosis").conform(
             rows.sort("energy_j", descending=True, nulls_last=True, maintain_order=True)
@@ -162,9 +178,10 @@ def ledger(
         choice,
         energies,
         sides[0].parts.span_ns * 1e-6,
-        (*energies.notes, *measured),
+        (*energies.notes, *measured, *_withheld_notes(withheld)),
         cut,
         shares,
+        withheld,
     )
 
 

@@ -7,8 +7,9 @@ import polars as pl
 from tracetool.core.figures import counted, number
 from tracetool.report.pictures.time_budget import budget_picture, part_colors
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.section import Section, legend_html, picture_html, table_html
+from tracetool.report.sections.section import Section, legend_html, line_html, picture_html, table_html
 from tracetool.report.terminal.summarized import budget_rows
+from tracetool.tables.serialized import SERIALIZED
 
 
 def budget(page: RunPage) -> Section | None:
@@ -26,4 +27,5 @@ def budget(page: RunPage) -> Section | None:
     colors = [(part, color) for part, color in part_colors().items() if part in seen]
     body = picture_html(budget_picture(spent), "Time and energy budget") + legend_html(colors)
     rows = budget_rows(spent).rename({"name": "part"})
+    body += "".join(line_html(note, "warning") for note in spent.notes if note == SERIALIZED)
     return Section("budget", "Time and energy budget", intro, body + table_html(rows, "Parts of the run"))

@@ -32,8 +32,9 @@ def diagnosed(page: RunPage) -> Section | None:
         claim, *more = one.sentences
         body += line_html(f"{place}. {claim}", "finding")
         body += "".join(line_html(_shorter(text, one)) for text in more)
-    if not diagnosis.findings:
+    if not diagnosis.findings and not diagnosis.warnings:
         body += line_html("0 causes take 1 % of the energy or more.")
+    body += "".join(line_html(text, "warning") for text in diagnosis.warnings)
     rows = totals.select(
         "cause", "energy_j", "energy_low_j", "energy_high_j", (100.0 * pl.col("share")).alias("share_pct"),
         "time_ms",

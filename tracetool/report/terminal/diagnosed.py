@@ -57,7 +57,7 @@ def print_diagnosis(
     show_causes(screen, booked.totals, ("energy_j", "energy_low_j", "energy_high_j", "share", "time_ms"))
     for place, finding in enumerate(findings, start=1):
         say_numbered(screen, place, finding.sentences, [row["name"] for row in finding.evidence])
-    if not findings:
+    if not findings and not booked.withheld:
         say_plain(screen, "0 causes take 1 % of the energy or more")
     if what_if is not None:
         *alone, joint = what_if.sentences

@@ -122,7 +122,6 @@ DISPATCH: dict[str, tuple[list[str], pl.DataType]] = {
     "vgpr": (["arch_vgpr", "vgpr"], _I), "accum": (["accum_vgpr"], _I),
     "correlation": (["Correlation_ID"], _I), "launch_ns": (["DispatchNs"], _I),
 }  # fmt: skip
-SERIAL = "rocprof ran the kernels one after another: gaps and overlaps are the profiler's, not the program's"
 
 
 def activities(frame: pl.DataFrame, place: str) -> pl.DataFrame:

@@ -16,7 +16,8 @@ from tracetool.sources.io.text import unpacked_chunks
 from tracetool.sources.pytorch.columns import decode_args, texts, whole_numbers
 from tracetool.sources.pytorch.events import EventReader
 from tracetool.sources.pytorch.records import RawEvent
-from tracetool.sources.rocm.dispatches import BOOT, SERIAL, activities, copy_name, number_devices, plain_names
+from tracetool.sources.rocm.dispatches import BOOT, activities, copy_name, number_devices, plain_names
+from tracetool.tables.serialized import SERIALIZED
 
 
 class Args(msgspec.Struct, gc=False):
@@ -80,7 +81,7 @@ def read_events(path: Path, options: ReadOptions) -> Trace:
         profiler_device=pl.col("profiler_device").fill_null(0),
     ).select("start_ns", "end_ns", "name", "kind", "place", "profiler_device", "stream")  # fmt: skip
     if dispatches.height:
-        trace.warnings.append(SERIAL)
+        trace.warnings.append(SERIALIZED)
     trace.activities, trace.devices = number_devices(pl.concat([dispatches, copied], how="diagonal"))
     trace.host_calls = with_call_kinds(
         calls.select(

@@ -9,7 +9,8 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, read_csv
-from tracetool.sources.rocm.dispatches import BOOT, DISPATCH, SERIAL, activities, number_devices
+from tracetool.sources.rocm.dispatches import BOOT, DISPATCH, activities, number_devices
+from tracetool.tables.serialized import SERIALIZED
 
 
 def _is_results(line: str) -> bool:
@@ -65,7 +66,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     trace.activities, trace.devices = number_devices(activities(frame, "line"))
     trace.warnings.append("the file does not name its GPU: name it with --gpu")
     if frame["launch_ns"].null_count() < frame.height:
-        trace.warnings.append(SERIAL)
+        trace.warnings.append(SERIALIZED)
     else:
         trace.activities = trace.activities.drop("launch_ns", "thread")
     trace.activities = trace.activities.with_columns(pl.col("device").cast(pl.Int32))

@@ -16,12 +16,12 @@ from tracetool.sources.io.sqlite_file import list_tables, open_sqlite, read_spel
 from tracetool.sources.rocm.dispatches import (
     BOOT,
     DISPATCH,
-    SERIAL,
     activities,
     copy_name,
     number_devices,
     plain_names,
 )
+from tracetool.tables.serialized import SERIALIZED
 
 _I, _S = pl.Int64(), pl.String()
 _TIMED: dict[str, tuple[list[str], pl.DataType]] = {
@@ -83,7 +83,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
                 frame = read_spelled(path, connection, tables, table, DISPATCH)
                 parts.append(activities(frame, f"{table} row"))
         if any(p.height for p in parts):
-            trace.warnings.append(SERIAL)
+            trace.warnings.append(SERIALIZED)
         parts.append(_operations(database, "OPS", "kernel"))
         parts.append(_operations(database, "COPY", "memcpy"))
         # OPS and KERN of one run list the same dispatches: KERN states more.
