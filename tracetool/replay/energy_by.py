@@ -101,7 +101,7 @@ def energy_by(
     measured = [t for t in told if t is not None]
     if len(measured) == len(told):
         apart = joint_sets(measured)
-        frame = frame.drop("identified").join(apart, on="name", how="left", maintain_order="left")
+        frame = frame.drop("identified").join(apart, on=["name", "whole"], how="left", maintain_order="left")
     frame = load_schema("energy_by").conform(frame)
     notes = [*set_sentences(frame), *energies.notes]
     if energies.measured is not None:

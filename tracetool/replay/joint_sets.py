@@ -21,7 +21,7 @@ _MOST: Final = 400
 _NAMED: Final = 3
 _LONGEST: Final = 24
 _SCHEMA: Final = {
-    "name": pl.String, "identified": pl.Boolean, "set": pl.Int64,
+    "name": pl.String, "whole": pl.Boolean, "identified": pl.Boolean, "set": pl.Int64,
     "set_energy_j": pl.Float64, "set_energy_low_j": pl.Float64, "set_energy_high_j": pl.Float64,
 }  # fmt: skip
 
@@ -30,8 +30,8 @@ _SCHEMA: Final = {
 class GpuGroups:
     """The groups of one GPU as its log tells them."""
 
-    names: Sequence[str]  # (g,)
-    measured: SummedEnergy  # of these groups first
+    names: Sequence[str]  # (g + 1,) the last one is the sum of all
+    measured: SummedEnergy  # of these
 
 
 def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
@@ -45,8 +45,9 @@ def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     Returns
     -------
     DataFrame
-        ``name``, ``identified``; ``set``: its number, from 1, the largest energy first, and the joint energy
-        with its 90 % interval [J]; null where a group is identified by itself, or nothing cancels its error.
+        ``name``; ``whole``: whether it is the sum, which is in no set; ``identified``; ``set``: its number,
+        from 1, the largest energy first, and the joint energy with its 90 % interval [J]; null where a group
+        is identified by itself, or nothing cancels its error.
 
     Notes
     -----
@@ -56,15 +57,16 @@ def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     (:func:`tracetool.measure.attribution.join_canceling`). The sensor's gain and offset, common to all, tell
     nothing apart: they are left out of what is known and are in the interval.
     """
-    every = np.concatenate([np.array(g.names, dtype=object) for g in gpus])
+    every = np.concatenate([np.array(g.names[:-1], dtype=object) for g in gpus])
     names, place = np.unique(every, return_inverse=True)
-    places = np.split(place, np.cumsum([len(g.names) for g in gpus])[:-1])
-    energy, own = (np.zeros(len(names)) for _ in range(2))
-    for at, gpu in zip(places, gpus, strict=True):
-        energy[at] += gpu.measured.energy_j[: len(at)]
-        own[at] = np.hypot(own[at], gpu.measured.own_deviation_j[: len(at)])
+    places = np.split(place, np.cumsum([len(g.names) - 1 for g in gpus])[:-1])
+    energy, own = (np.zeros(len(names) + 1) for _ in range(2))
+    for groups, gpu in zip(places, gpus, strict=True):
+        at = np.append(groups, len(names))
+        energy[at] += gpu.measured.energy_j
+        own[at] = np.hypot(own[at], gpu.measured.own_deviation_j)
     identified = own < IDENTIFIED * energy
-    sets = _sets(gpus, places, energy, identified)
+    sets = _sets(gpus, places, energy[:-1], identified[:-1])
     count = int(sets.number.max(initial=0))
     ends = (sets.energy_j, sets.energy_j - Z90 * sets.deviation_j, sets.energy_j + Z90 * sets.deviation_j)
     joint = pl.DataFrame(
@@ -73,9 +75,14 @@ def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
             **{f"set_energy{end}_j": v for end, v in zip(("", "_low", "_high"), ends, strict=True)},
         }
     )
-    rows = pl.DataFrame({"name": names.tolist(), "identified": identified, "set": sets.number}).with_columns(
-        pl.when(pl.col("set") > 0).then("set")
-    )
+    rows = pl.DataFrame(
+        {
+            "name": [*names.tolist(), gpus[0].names[-1]],
+            "whole": [False] * len(names) + [True],
+            "identified": identified,
+            "set": np.append(sets.number, 0),
+        }
+    ).with_columns(pl.when(pl.col("set") > 0).then("set"))
     return rows.join(joint, on="set", how="left").select(pl.col(n).cast(t) for n, t in _SCHEMA.items())
 
 
