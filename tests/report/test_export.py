@@ -211,8 +211,34 @@ def test_metrics_are_openmetrics(run: tt.Run, attributed: dict[str, float], tmp_
     assert parsed["tracetool_energy_joules"].unit == "joules"
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_families_have_the_energies_and_ends_of_attribute(run: tt.Run, tmp_path: Path, logged: bool) -> None:
+    """One word, one number: its kernels' errors cancel in a family, their ends added up do not."""
+    if not logged:
+        run = tt.ingest(SAMPLES / "h100_training.sqlite", out=tmp_path / "bare.tracetool")
+    path = tmp_path / "metrics.prom"
+    families = tt.export(run, path).families
+    values = _metrics(path.read_text("utf-8"))
+    groups = tt.energy_by(run, ["gpu", "family"]).groups.filter(pl.col("launches") > 0)[:-1]
+    rows = {(0, str(row["name"]).split(" / ")[1]): row for row in groups.iter_rows(named=True)}
+    assert len(rows) == families.height > 3
+    stems = ("", "predicted_") if logged else ("predicted_",)
+    for row in families.iter_rows(named=True):
+        expected = rows[row["device"], row["family"]]
+        assert row["launches"] == expected["launches"]
+        for stem in stems:
+            for end, last in (("", "_total"), ("_low", ""), ("_high", "")):
+                joules = pytest.approx(expected[f"{stem}energy{end}_j"], rel=1e-9)
+                assert row[f"{stem}energy{end}_j"] == joules
+                metric = f"tracetool_{stem}energy{end}_joules{last}"
+                assert values[metric, f'gpu="0",family="{row["family"]}"'] == joules
+    assert ("energy_j" in families.columns) == logged
+
+
 def test_metrics_escape_their_labels() -> None:
-    rows = pl.DataFrame({"device": [0], "family": [HOSTILE], "duration_ns": [1], "energy_j": [math.nan]})
+    rows = pl.DataFrame(
+        {"device": [0], "family": [HOSTILE], "launches": [1], "duration_ns": [1], "energy_j": [math.nan]}
+    )
     file = io.BytesIO()
     write_openmetrics(rows, None, file)
     labels = {labels for _, labels in _metrics(file.getvalue().decode())}

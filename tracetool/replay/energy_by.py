@@ -109,6 +109,28 @@ def energy_by(
     return EnergyBy(frame, tuple(keys), {w.unit: w.whole for w in done}, tuple(notes))
 
 
+def gpu_groups(energies: RunEnergies, groups: Groups) -> pl.DataFrame:
+    """Return the energy of each GPU's groups, as :func:`energy_by` sums them over GPUs.
+
+    Parameters
+    ----------
+    energies : RunEnergies
+        What is known of the run's energy.
+    groups : Groups
+        The run's groups.
+
+    Returns
+    -------
+    DataFrame
+        ``device``, ``name``, ``whole`` (whether it is the GPU's sum, its last row), ``launches``,
+        ``time_ms``, ``idle_ms``, ``source``, ``identified``; ``energy_j`` and ``predicted_energy_j`` with
+        their 90 % intervals [J], null where not told.
+    """
+    kernels = energies.run.kernels
+    rows = pl.concat([_device_rows(energies, kernels, groups, d)[0] for d in groups.idle])
+    return rows.with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
 def _work(run: Run, work: Mapping[str, float | None], keys: tuple[str, ...]) -> list[Work]:
     """Return the work given, or that the run's steps state where no amount is."""
     return [

@@ -15,6 +15,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.replay.attributed import attribute_or_note, without_prediction
 from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.set_energy import RunEnergies, predicted_costs
 from tracetool.replay.time_parts import activity_kinds, busy_parts
 from tracetool.replay.unnamed_gpu import check_named
 from tracetool.tables.run import Run
@@ -34,6 +35,11 @@ class Energies:
     measured: Attribution | None
     predicted: PredictedRun | None
     notes: tuple[str, ...]
+
+    def of_sets(self, run: Run) -> RunEnergies:
+        """Return the same for sets of the run's activities, as ``attribute --by`` sums them."""
+        costs = None if self.predicted is None else predicted_costs(run, recorded=self.predicted)
+        return RunEnergies(run, self.measured, costs)
 
 
 def energies_of(

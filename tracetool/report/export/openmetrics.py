@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import polars as pl
 
 from tracetool.core.interval import ENDS
-
-#: What activities without a family count as.
-NO_FAMILY: Final = "none"
 
 
 @dataclass(frozen=True)
@@ -41,14 +38,14 @@ def escaped(text: str) -> str:
 
 
 def write_openmetrics(
-    activities: pl.DataFrame, idle: pl.DataFrame | None, file: BinaryIO, work: pl.DataFrame | None = None
+    families: pl.DataFrame, idle: pl.DataFrame | None, file: BinaryIO, work: pl.DataFrame | None = None
 ) -> None:
     """Write the sums of a run's activities.
 
     Parameters
     ----------
-    activities : DataFrame
-        From :func:`tracetool.report.export.recorded.activity_frame`.
+    families : DataFrame
+        From :func:`tracetool.report.export.family_energy.family_sums`.
     idle : DataFrame, optional
         Measured energy of each GPU without activity: ``device``, ``class``, ``energy_j``.
     file : binary file
@@ -56,27 +53,11 @@ def write_openmetrics(
     work : DataFrame, optional
         Energy per unit of work, from :func:`tracetool.report.export.work_energy.work_energies`.
     """
-    metrics = _metrics(activities, idle) + ([] if work is None else _of_work(work))
+    metrics = _metrics(families, idle) + ([] if work is None else _of_work(work))
     file.write("".join(f"{line}\n" for line in _lines(metrics)).encode())
 
 
-def family_sums(activities: pl.DataFrame) -> pl.DataFrame:
-    """Return energy [J], time [ns] and launches by GPU and family; energy is null where none is stated."""
-    joules = [c for c in activities.columns if c.endswith("_j")]
-    return (
-        activities.with_columns(family=pl.col("family").fill_null(NO_FAMILY))
-        .group_by("device", "family")
-        .agg(
-            pl.len().alias("launches"),
-            pl.col("duration_ns").sum(),
-            *(pl.when(pl.col(c).count() > 0).then(pl.col(c).sum()).alias(c) for c in joules),
-        )
-        .sort("device", "family")
-    )
-
-
-def _metrics(activities: pl.DataFrame, idle: pl.DataFrame | None) -> list[Metric]:
-    sums = family_sums(activities)
+def _metrics(sums: pl.DataFrame, idle: pl.DataFrame | None) -> list[Metric]:
     metrics = [
         Metric("tracetool_launches", "counter", "", "Kernels, copies and sets.", _samples(sums, "launches")),
         Metric(

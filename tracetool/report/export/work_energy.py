@@ -10,7 +10,6 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
 from tracetool.replay.energy_by import RUN_ROW, energy_by
-from tracetool.replay.set_energy import RunEnergies, predicted_costs
 from tracetool.replay.work_units import UNITS, annotated_work, phase_names
 from tracetool.report.export.energies import Energies
 from tracetool.tables.run import Run
@@ -48,10 +47,7 @@ def work_energies(
     units = dict(work) if work else {unit: None for unit in UNITS if _states(run, unit)}
     if not units or (energies.measured is None and energies.predicted is None):
         return None
-    costs = None
-    if energies.measured is None and energies.predicted is not None:
-        costs = predicted_costs(run, recorded=energies.predicted)
-    of = RunEnergies(run, energies.measured, costs)
+    of = energies.of_sets(run)
     blocks = []
     for unit, amount in units.items():
         key = "phase" if amount is None and _phases(run) else "gpu"

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, TypedDict, cast
 
 import polars as pl
 
@@ -18,9 +19,11 @@ from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.report.export.chrome import write_chrome
 from tracetool.report.export.energies import Energies, energies_of
-from tracetool.report.export.openmetrics import family_sums, write_openmetrics
+from tracetool.report.export.family_energy import family_sums
+from tracetool.report.export.openmetrics import write_openmetrics
 from tracetool.report.export.perfetto import write_perfetto
 from tracetool.report.export.recorded import activity_frame, build_timeline, host_slices, stated_frame
+from tracetool.report.export.timeline import Timeline
 from tracetool.report.export.work_energy import work_energies
 from tracetool.tables.run import Run
 from tracetool.tables.write import aside_file
@@ -38,16 +41,31 @@ FORMATS: Final = {
 _GZIP_LEVEL: Final = 1
 
 
+class Logs(TypedDict):
+    """The GPU and the power logs to take, as for :func:`tracetool.measure.attribute.attribute_run`."""
+
+    gpu: str | None
+    power: Sequence[Path]
+    tz: str | None
+    sensor_file: str | os.PathLike[str] | None
+
+
 @dataclass(frozen=True)
 class Exported:
     """What was written."""
 
     path: Path
     format: str
-    families: pl.DataFrame  # sums by GPU and family
     slices: int
     counters: int
     notes: tuple[str, ...]
+    run: Run = field(repr=False)
+    energies: Energies = field(repr=False)
+
+    @cached_property
+    def families(self) -> pl.DataFrame:
+        """Return its sums by GPU and family; a timeline is written without them."""
+        return family_sums(self.run, self.energies)
 
 
 def export_format(path: str | os.PathLike[str]) -> str:
@@ -109,26 +127,35 @@ def export_run(
         )
     if name != "openmetrics" and work:
         raise BadInput.in_file(target, "a timeline holds no work", "leave --work out, or -o x.prom")
-    replayed: PredictedRun | None = None
-    _ = run.kernels  # read once, not by two threads
-    with ThreadPoolExecutor(1) as beside:  # what needs no energy is put together while that is sought
-        stated = beside.submit(stated_frame, run)
-        host = beside.submit(host_slices, run) if name != "openmetrics" else None
-        energies = energies_of(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
-        if clock_mhz is not None:
-            replayed = predict_run(run, gpu, [clock_mhz])
-        activities = activity_frame(run, energies, stated.result())
-        laid = host.result() if host else []
-    slices = counters = 0
+    timeline: Timeline | None = None
+    logs: Logs = {"gpu": gpu, "power": power, "tz": tz, "sensor_file": sensor_file}
+    if name == "openmetrics":
+        energies = energies_of(run, **logs)
+    else:
+        energies, timeline = _timed(run, clock_mhz, logs)
+    slices = sum(s.frame.height for s in timeline.slices) if timeline else 0
+    counters = len(timeline.counters) if timeline else 0
+    exported = Exported(target, name, slices, counters, energies.notes, run, energies)
     with aside_file(target) as aside, _opened(aside, packed=target.suffix.lower() == ".gz") as file:
-        if name == "openmetrics":
-            write_openmetrics(activities, _idle(energies), file, work_energies(run, energies, work))
+        if timeline is None:
+            write_openmetrics(exported.families, _idle(energies), file, work_energies(run, energies, work))
         else:
-            timeline = build_timeline(run, energies, activities, laid, replayed)
-            slices = sum(s.frame.height for s in timeline.slices)
-            counters = len(timeline.counters)
             (write_perfetto if name == "perfetto" else write_chrome)(timeline, file)
-    return Exported(target, name, family_sums(activities), slices, counters, energies.notes)
+    return exported
+
+
+def _timed(run: Run, clock_mhz: float | None, logs: Logs) -> tuple[Energies, Timeline]:
+    """Return what is known of a run's energy, and its timeline."""
+    _ = run.kernels  # read once, not by two threads
+    replayed: PredictedRun | None = None
+    with ThreadPoolExecutor(1) as beside:  # what needs no energy is put together while that is sought
+        stated, host = beside.submit(stated_frame, run), beside.submit(host_slices, run)
+        energies = energies_of(run, **logs)
+        if clock_mhz is not None:
+            replayed = predict_run(run, logs["gpu"], [clock_mhz])
+        activities = activity_frame(run, energies, stated.result())
+        laid = host.result()
+    return energies, build_timeline(run, energies, activities, laid, replayed)
 
 
 def _idle(energies: Energies) -> pl.DataFrame | None:
