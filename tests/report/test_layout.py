@@ -161,6 +161,20 @@ def test_energy_ranks_before_share_and_time() -> None:
     assert sorted(order, key=rank_of) == order
 
 
+def test_what_a_table_is_about_is_hidden_after_all_but_names_and_energy() -> None:
+    table = Table("goal")
+    for heading in ("share", "time ms", "energy J", "verdict", "slowdown"):
+        table.add_column(heading, justify="right", about=heading == "slowdown")
+    table.add_row("at most 5 % slower", *["1234567890"] * 5)
+    for width, shown in ((46, "goal energy slowdown"), (34, "goal energy")):
+        assert _printed(table, width)[0].replace(" J", "").split() == shown.split()
+    out = StringIO()
+    console = Console(file=out, width=70, highlight=False, color_system=None)
+    show_table(FRAME, console=console, about=["power_w", "basis"])
+    assert "power [W]  basis" in out.getvalue().splitlines()[0]
+    assert "share [%]" in out.getvalue().split("hidden columns")[1]
+
+
 def test_the_text_that_names_rows_is_never_left_out() -> None:
     groups = pl.DataFrame({"clock_mhz": [1200.0], "family": ["gemm"], "energy_mj": [3.0], "bound": ["dram"]})
     ranks = {shown.heading: shown.rank for shown in show_columns(groups, {}, 30)}

@@ -34,17 +34,20 @@ def accuracy_view(accuracy: Accuracy) -> View:
     blocks += [Line(note, "note") for note in accuracy.notes if note.startswith(_SHOWN)]
     parts = _people(accuracy, ("total", "gap", "family"), compared_only=True)
     plain = _HEADERS if accuracy.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
-    blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}))
+    about = ("energy_error_pct" if accuracy.measured else "time_error_pct",)
+    blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}, about=about))
     if accuracy.by:
         rows = _people(accuracy, ("group",))
-        blocks.append(Grid(rows, f"By {', '.join(accuracy.by)}", headers=plain | {"name": "group"}))
+        named = plain | {"name": "group"}
+        blocks.append(Grid(rows, f"By {', '.join(accuracy.by)}", headers=named, about=about))
     kernels = _people(accuracy, ("signature",))
     headers = plain | {"name": "kernel"}
-    blocks.append(Grid(kernels, "Kernels, largest difference first", WORST, headers))
+    compared = accuracy.total()["compared_pct"] or 0.0
+    title = "Kernels, largest difference first" if compared else "Kernels, none of them compared"
+    blocks.append(Grid(kernels, title, WORST, headers, about))
     if kernels.height > WORST:
-        blocks.append(
-            Fold(f"{kernels.height - WORST:,} more kernels", (Grid(kernels.slice(WORST), "", 100, headers),))
-        )
+        more = Grid(kernels.slice(WORST), "", 100, headers, about)
+        blocks.append(Fold(f"{kernels.height - WORST:,} more kernels", (more,)))
     blocks.append(Fold("How this was judged", tuple(Line(n) for n in (*accuracy.notes, _METHOD))))
     return View(
         title="Predicted against measured",

@@ -50,7 +50,7 @@ def changes_view(diff: RunDiff, place: str = "") -> View:
         Line(_setting(diff), "note"),
         *(Line(w, "warning") for w in diff.warnings),
         *(Line(r, "warning") for r in diff.reasons if diff.keys and r.startswith("the two sides")),
-        Grid(_metrics(diff), ""),
+        Grid(_metrics(diff), "", about=("change", "90 % interval", "verdict")),
         *(Line(text, "note") for text in _together(diff)),
         *(Line(text) for text in _modeled(diff)),
         Line(why(diff)),

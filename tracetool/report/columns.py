@@ -40,6 +40,7 @@ class Shown:
     cells: list[str]
     numeric: bool
     rank: int = 0
+    column: str = ""  # of the table
 
 
 def split_unit(column: str) -> tuple[str, str]:
@@ -102,7 +103,7 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
             continue
         else:
             shown = _plain(frame[column], headers.get(column), unit, base, width)
-        columns.append(replace(shown, rank=rank_of(column)))
+        columns.append(replace(shown, rank=rank_of(column), column=column))
     return _with_named_rows(columns)
 
 

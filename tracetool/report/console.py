@@ -7,7 +7,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import polars as pl
@@ -32,6 +32,7 @@ def show_table(
     headers: Mapping[str, str] | None = None,
     console: Console | None = None,
     all_with: str = "-o FILE",
+    about: Collection[str] = (),
 ) -> None:
     """Print a table that fits the console.
 
@@ -52,6 +53,8 @@ def show_table(
         Where to print; standard output by default.
     all_with : str, optional
         What shows all rows and columns.
+    about : collection of str, optional
+        Columns that the table is sorted by or was asked for: only energy comes before them.
     """
     target = console or open_console()
     head = frame if limit is None else frame.head(limit)
@@ -63,6 +66,7 @@ def show_table(
                 [escape.terminal(cell, _LONGEST_NAME) for cell in shown.cells],
                 text=not shown.numeric,
                 rank=shown.rank,
+                about=shown.column in about,
             )
         )
     target.print(table)
@@ -79,7 +83,12 @@ def show_view(view: View, console: Console | None = None) -> None:
         elif isinstance(block, Grid) and block.frame.height:
             target.print()
             show_table(
-                block.frame, title=block.title, limit=block.limit or 20, headers=block.headers, console=target
+                block.frame,
+                title=block.title,
+                limit=block.limit or 20,
+                headers=block.headers,
+                console=target,
+                about=block.about,
             )
         elif isinstance(block, Fold | Drawing):
             continue

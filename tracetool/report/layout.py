@@ -1,9 +1,10 @@
 """Tables and sentences that fit the width there is: of the terminal, of ``COLUMNS``, or 100 in a pipe.
 
-A column has a rank: what names the row comes first, then energy, share and time, then verdicts, then the
-rest. Columns that do not fit are named below the table; those that do stay in their order. Long names are
-cut in the middle before a column is left out for them. Cells are never wrapped: a table of prose becomes a
-list. A column without a single entry is left out.
+A column has a rank: what names the row comes first, then energy, then what the table is about (the figure
+it is sorted by, or that was asked for), then share and time, then verdicts, then the rest. Columns that do
+not fit are named below the table; those that do stay in their order. Long names are cut in the middle before
+a column is left out for them. Cells are never wrapped: a table of prose becomes a list. A column without a
+single entry is left out.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Column:
 
     ``text`` columns are cut in the middle where they are too long; others are figures, whole or left out.
     ``prose`` is never cut or left out: where the table is too wide for it, the table becomes a list.
+    ``about`` columns are what the table is for: they follow energy, whatever their rank.
     """
 
     heading: str
@@ -66,6 +68,7 @@ class Column:
     text: bool = False
     rank: int = _OTHER
     prose: bool = False
+    about: bool = False
 
     def width(self) -> int:
         """Return the columns its longest cell takes."""
@@ -88,6 +91,9 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
             1 if "energy" in c.heading and r == _OTHER else r for c, r in zip(columns, ranks, strict=True)
         ]
 
+    ranks = [1 if c.about and r > 1 else r for c, r in zip(columns, ranks, strict=True)]
+    order = sorted(range(len(columns)), key=lambda i: (ranks[i], columns[i].about, i))
+
     def least(place: int, shortest_name: int) -> int:
         column = columns[place]
         if not column.text or column.prose:
@@ -97,7 +103,7 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
         )
 
     chosen: set[int] = set()
-    for place in sorted(range(len(columns)), key=lambda i: (ranks[i], i)):
+    for place in order:
         shortest = _SHORTEST_NAMES.get(ranks[place], _CLEAR_NAME)
         together = [*chosen, place]
         if not chosen or sum(least(i, shortest) + _GAP for i in together) <= width + _GAP:
@@ -105,7 +111,7 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
     shown = sorted(chosen)
     widths = {i: least(i, _SHORTEST_NAMES[0]) for i in shown}
     spare = width + _GAP - sum(w + _GAP for w in widths.values())
-    for i in sorted(shown, key=lambda i: (ranks[i], i)):
+    for i in (i for i in order if i in chosen):
         more = min(columns[i].width() - widths[i], max(spare, 0))
         widths[i] += more
         spare -= more
@@ -134,12 +140,18 @@ class Table:
             self.add_column(heading)
 
     def add_column(
-        self, heading: str, *, justify: str = "left", rank: int | None = None, prose: bool = False
+        self,
+        heading: str,
+        *,
+        justify: str = "left",
+        rank: int | None = None,
+        prose: bool = False,
+        about: bool = False,
     ) -> None:
-        """Add a column: figures with ``justify="right"``, else text."""
+        """Add a column: figures with ``justify="right"``, else text; ``about`` is what the table is for."""
         text = _text(heading)
         ranked = 0 if prose else rank_of(text) if rank is None else rank
-        self.columns.append(Column(text, [], justify != "right", ranked, prose))
+        self.columns.append(Column(text, [], justify != "right", ranked, prose, about))
 
     def add_row(self, *cells: str | Text) -> None:
         """Add a row, a cell for each column; strings are read as rich's markup, as its own table does."""

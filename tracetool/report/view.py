@@ -26,12 +26,14 @@ class Grid:
 
     ``limit`` is the number of rows shown; the whole table is in the data outputs.
     ``headers`` renames columns for people; columns not named get their name and unit.
+    ``about`` are the columns it is sorted by or was asked for: a narrow terminal keeps them.
     """
 
     frame: pl.DataFrame
     title: str = ""
     limit: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    about: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def print_achieved(
         "source",
     )
     if table.height:
-        show_table(table, console=screen)
+        show_table(table, console=screen, about=["TFLOP/s", "of roof_pct"])
     else:
         say(screen, "no matrix product of known shape ran" if gemm else "no operator ran")
     for note in source.notes:

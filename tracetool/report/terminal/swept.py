@@ -46,7 +46,7 @@ def print_swept(swept: Swept, written: Sequence[str | os.PathLike[str]]) -> None
     screen.print(grid)
     grid = Table(title=f"Best operating points, against {swept.info['reference_mhz']:g} MHz (90 % interval)")
     for head in ("goal", "clock MHz", "cap W", "makespan ms", "energy J", "energy saved", "slowdown"):
-        grid.add_column(head, justify="left" if head == "goal" else "right")
+        grid.add_column(head, justify="left" if head == "goal" else "right", about=head == "slowdown")
     for row in swept.best.to_dicts():
         cap = "" if row["power_cap_w"] is None else f"{row['power_cap_w']:g}"
         grid.add_row(
