@@ -25,7 +25,7 @@ from tracetool.measure.attribute import attribute_run
 from tracetool.replay.breakdown import breakdown
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.recorded import recorded_gpu
-from tracetool.replay.set_energy import RunEnergies
+from tracetool.replay.set_energy import RunEnergies, predicted_costs
 from tracetool.replay.sweep import choose, sweep, with_reference
 from tracetool.replay.time_budget import time_budget
 from tracetool.replay.unnamed_gpu import trace_vendor
@@ -80,6 +80,14 @@ def check_one_number(path: Path, gpu: str | None) -> None:
     check_sums(anchored)
     check_sums(alone)
     clock = total["clock_mhz"]
+
+    # what was measured ran under its cap already: at its own clock nothing takes longer
+    kernels = run.kernels.filter(pl.col("kind") == "kernel")
+    assert total["kernel_time_ms"] == same(kernels["duration_ns"].sum() * 1e-6)
+    assert anchored.replays is not None
+    if not anchored.replays.pauses.count:
+        energies = RunEnergies(run, None, predicted_costs(run, gpu, anchored))
+        assert time_budget(run, energies=energies).together()["energy_j"][-1] == same(total["energy_j"])
 
     swept = predict_run(run, gpu, with_reference([0.6 * clock, 0.8 * clock], clock))
     points = choose(swept, clock).points.filter(pl.col("clock_mhz") == clock).row(0, named=True)

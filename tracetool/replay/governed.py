@@ -60,6 +60,7 @@ class Governed:
     at: Mapping[int, Held]  # by clock; clocks without one are as in ``held``
     burst_w: float  # what no moment passes
     governor: Governor
+    speed: Floats | None = None  # (n,) at the recorded clock: how far ``burst_w`` had slowed each [1]
 
     def predicted(self) -> Prediction:
         """Return the means over the launches of every signature."""

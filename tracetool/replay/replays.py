@@ -26,7 +26,7 @@ from tracetool.replay.graph import Graph
 from tracetool.replay.overlap import Rates
 from tracetool.replay.power import PowerCurve, count_weights, power_curve, scaled_to
 from tracetool.replay.scratch import Memory, at_each
-from tracetool.replay.timeline import Cap, Replayed, at_full_speed, overlapping, replay
+from tracetool.replay.timeline import Cap, Replayed, at_full_speed, overlapping, recorded_speed, replay
 from tracetool.replay.totals import (
     ClockTotals,
     RunTotals,
@@ -108,13 +108,20 @@ class RunReplay:
             duration,
             rates_at(self.predicted, j),
             self.collective,
-            cap=self.cap if held is None else Cap(self._limit_w(j)),
+            cap=self._cap(j),
             each=each,
             memory=None if each else memory or self.memory,
         )
 
     def _held(self, j: int) -> Held | None:
         return None if self.governed is None else self.governed.at.get(j)
+
+    def _cap(self, j: int) -> Cap:
+        """Return the limit at clock j, and how far it had slowed the times that activities take there."""
+        held = self._held(j)
+        if held is None or self.governed is None:
+            return self.cap
+        return Cap(self._limit_w(j), self.governed.speed if held.recorded else None)
 
     def _limit_w(self, j: int) -> float:
         """Return the power no moment passes at clock j: higher where a governor lets bursts pass. [W]"""
@@ -151,7 +158,12 @@ class RunReplay:
         if not at:
             return self
         governed = Governed(free, self.predicted, at, burst_w, governor)
-        return replace(self, predicted=governed.predicted(), governed=governed)
+        predicted = governed.predicted()
+        if recorded_at in at:  # bursts kept their limit when they were recorded too
+            rates = rates_at(predicted, recorded_at)
+            speed = recorded_speed(self.work, rates, burst_w, self.met.member)
+            governed = replace(governed, speed=speed)
+        return replace(self, predicted=predicted, governed=governed)
 
     def _held_under(self, governor: Governor, uncapped: RunReplay, j: int) -> Held | None:
         free, capped = (rates_at(one.predicted, j) for one in (uncapped, self))
