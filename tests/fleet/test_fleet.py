@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -103,6 +104,18 @@ def test_runs_are_what_ingest_alone_writes(fleet: Path, source: Path, tmp_path: 
     run = tt.open(fleet / "runs" / "job=nlp--gpt--step")
     assert run.kernels.equals(alone.kernels)
     assert run.telemetry.equals(alone.telemetry)
+
+
+def test_a_predicted_jobs_interval_is_that_of_its_run(samples: Path, tmp_path: Path) -> None:
+    """The model's intervals reach farther up than down: one half width for both is another interval."""
+    (tmp_path / "job").mkdir()
+    shutil.copy(samples / "h100_training.sqlite", tmp_path / "job")
+    tt.fleet_ingest(tmp_path / "job", tmp_path / "set", workers=1)
+    tt.fleet_run("attribute", tmp_path / "set", workers=1)
+    whole = tt.summary(next((tmp_path / "set" / "runs").iterdir())).parts.filter(part="run")
+    (row,) = tt.fleet_ask("energy", tmp_path / "set", by="job").frame.to_dicts()
+    for end in ("", "_low", "_high"):
+        assert row[f"energy{end}_j"] == pytest.approx(whole[f"energy{end}_j"][0], rel=1e-9)
 
 
 def test_a_second_time_only_what_changed_is_read(fleet: Path, source: Path) -> None:

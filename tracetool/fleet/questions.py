@@ -85,37 +85,35 @@ def energy(place: Place, by: str) -> pl.DataFrame:
         rows = rows.with_columns(signature=pl.format("{} {}", "kernel", "launch"))
     if by in ("month", *labels):
         rows = rows.join(job_table.lazy().select("job", by), on="job", how="left")
-    half = 0.5 * (pl.col("energy_high_j") - pl.col("energy_low_j"))
     measured = pl.when(pl.col("source") == "measured").then(pl.col("energy_j")).otherwise(0.0)
     per_job = rows.group_by(*dict.fromkeys((by, "job"))).agg(
         # a job of no known energy is none of the sum, not a job of no energy
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
-        half.sum().alias("half_j"),
+        (pl.col("energy_j") - pl.col("energy_low_j")).sum().alias("down_j"),
+        (pl.col("energy_high_j") - pl.col("energy_j")).sum().alias("up_j"),
         measured.sum().alias("measured_j"),
         (pl.col("time_ms") + pl.col("idle_ms")).sum().alias("time_ms"),
         pl.col("launches").sum(),
     )
+    all_of_it = (pl.col("energy_j") - pl.col("whole_j")).abs() <= _ALL * pl.col("whole_j")
     per_job = per_job.join(_wholes(place), on="job", how="left").with_columns(
-        pl.when((pl.col("energy_j") - pl.col("whole_j")).abs() <= _ALL * pl.col("whole_j"))
-        .then(pl.min_horizontal("half_j", "whole_half_j"))
-        .otherwise("half_j")
-        .alias("half_j")
+        pl.when(all_of_it).then(f"whole_{side}").otherwise(side).alias(side) for side in ("down_j", "up_j")
     )
     summed = per_job.group_by(by).agg(
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
-        (pl.col("half_j") ** 2).sum().sqrt().alias("half_j"),
+        (pl.col("down_j", "up_j") ** 2).sum().sqrt(),
         pl.col("measured_j", "time_ms", "launches").sum(),
         pl.len().alias("jobs"),
         pl.col("energy_j").null_count().alias("jobs_without_energy"),
     )
-    energy_j, half_j = pl.col("energy_j"), pl.col("half_j")
+    energy_j = pl.col("energy_j")
     return (
         summed.sort("energy_j", by, descending=[True, False], nulls_last=True)
         .select(
             pl.col(by).cast(pl.String).alias("name"),
             "energy_j",
-            (energy_j - half_j).clip(0.0).alias("energy_low_j"),
-            (energy_j + half_j).alias("energy_high_j"),
+            (energy_j - pl.col("down_j")).clip(0.0).alias("energy_low_j"),
+            (energy_j + pl.col("up_j")).alias("energy_high_j"),
             (energy_j / energy_j.sum()).alias("share"),
             "time_ms",
             "launches",
@@ -128,7 +126,7 @@ def energy(place: Place, by: str) -> pl.DataFrame:
 
 
 def _wholes(place: Place) -> pl.LazyFrame:
-    """Return the energy of each job as a whole with its half width."""
+    """Return the energy of each job as a whole with the half widths below and above it."""
     rows = [
         (job, e.get("energy_j"), e.get("energy_low_j"), e.get("energy_high_j"))
         for job, e in Manifest(place, "attribute").entries().items()
@@ -136,8 +134,8 @@ def _wholes(place: Place) -> pl.LazyFrame:
     ]
     schema = {"job": pl.String, "whole_j": pl.Float64, "low_j": pl.Float64, "high_j": pl.Float64}
     frame = pl.LazyFrame(rows, schema=schema, orient="row")
-    half = 0.5 * (pl.col("high_j") - pl.col("low_j"))
-    return frame.select("job", "whole_j", half.alias("whole_half_j"))
+    down, up = pl.col("whole_j") - pl.col("low_j"), pl.col("high_j") - pl.col("whole_j")
+    return frame.select("job", "whole_j", down.alias("whole_down_j"), up.alias("whole_up_j"))
 
 
 def outliers(place: Place) -> pl.DataFrame:
