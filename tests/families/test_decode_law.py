@@ -8,8 +8,9 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
+from tracetool.families.implementations import implementations
 from tracetool.families.loops import LOOP_START_US, SGLANG_LOOP, SHORT_LOOP
-from tracetool.families.pieces import Pieces
+from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.operator_tables import read_table
@@ -133,3 +134,15 @@ def test_casts_that_source_tells_come_on_top_of_the_launches_of_16_bits() -> Non
     wide = _step({"launch_us": 5.0, "launch_kv8_us": 50.0, "kv8_casts": 2.0}, kv_heads=1)
     pace = 1980.0 / GPU.clock_boost_mhz
     assert (told.fixed_s - wide.fixed_s)[0] == pytest.approx(2.2e-6 * pace, rel=1e-3)
+
+
+def test_tritons_decode_keeps_large_groups_on_tensor_cores() -> None:
+    """SGLang's Triton kernels have none for heads that share no keys alone: 33 heads are not 9 times 32."""
+    row = {"op": "attention", "phase": "decode", "dtype": "bf16", "batch": 32, "q_len": 1, "kv_len": 8192}
+    row |= {"kv_heads": 1, "head_dim": 128}
+    rows = read_table(pl.DataFrame([{**row, "heads": heads} for heads in (32, 33, 64)])).rows
+    gpu = load_gpu("b200-sxm")
+    (triton,) = (one for one in implementations("decode") if one.stack == "sglang" and "triton" in one.names)
+    pieces = DECODE.pieces(rows, gpu, triton.laws["decode"].on("blackwell"))
+    seconds = duration_s(pieces, np.full((3, 1), 1.9e9))
+    assert (seconds[1:, 0] < 2.5 * seconds[0, 0]).all()

@@ -14,7 +14,6 @@ from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.measure.attribute import Attribution as Measured
 from tracetool.measure.attribute import ExpectedPower, attribute_activity, attribute_run
-from tracetool.measure.power_log import telemetry_devices
 from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run as StoredRun
 from tracetool.tables.run_folder import is_run_path
@@ -121,16 +120,6 @@ def _model_power(run: StoredRun, gpu: str | None) -> ExpectedPower:
     return model_power(run, gpu)
 
 
-def _with_readings(source: PathLike, logs: Sequence[Path]) -> StoredRun:
-    """Return a run, opened; without a power log it is refused: what is predicted of it is told by group."""
-    run = StoredRun.open(source)
-    if not logs and not telemetry_devices(run.telemetry):
-        raise BadInput.in_file(
-            run.path, "holds no power readings", "give a log: --power LOG; predicted energies: --by signature"
-        )
-    return run
-
-
 def attribute(
     source: PathLike,
     *,
@@ -194,5 +183,5 @@ def attribute(
     if not Path(source).exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if holds_run:
-        return Attribution(attribute_run(_with_readings(source, logs), power=logs, **common), tariff)
+        return Attribution(attribute_run(source, power=logs, **common), tariff)
     return Attribution(attribute_activity(source, power=logs, device=device, **common), tariff)

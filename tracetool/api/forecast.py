@@ -208,7 +208,7 @@ def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
     from tracetool.forecast.against import compare as compare_with
     from tracetool.replay.recorded import recorded_gpu
     from tracetool.replay.run_rows import run_rows
-    from tracetool.replay.unnamed_gpu import taken_as_recorded
+    from tracetool.replay.unnamed_gpu import check_maker
     from tracetool.tables.run import Run
 
     run = Run.open(path)
@@ -220,5 +220,5 @@ def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
         raise BadInput("compare: one case is set against a trace", "give each option one value")
     gpu = recorded_on or load_gpu(str(values["gpu"]))
     if recorded_on is None:
-        taken_as_recorded(run, gpu)
+        check_maker(run, gpu)
     return replace(forecasted, compared=compare_with(forecasted.pieces, run, *run_rows(run, gpu)))

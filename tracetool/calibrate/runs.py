@@ -22,7 +22,7 @@ from tracetool.measure.timeline import ACTIVE_IDLE
 from tracetool.model.timing import time_rows
 from tracetool.replay.recorded import Recorded, recorded, recorded_gpu
 from tracetool.replay.run_rows import run_rows
-from tracetool.replay.unnamed_gpu import taken_as_recorded
+from tracetool.replay.unnamed_gpu import check_maker
 from tracetool.tables.run import Run
 
 #: A power whose 90 % interval is wider than this on either side says little. [1]
@@ -77,7 +77,7 @@ def check_gpu(run: Run, gpu: Gpu) -> None:
     """Raise BadInput where a run says it was recorded on another GPU, or on one of another maker."""
     home = recorded_gpu(run)
     if home is None:
-        taken_as_recorded(run, gpu)
+        check_maker(run, gpu)
     if home is not None and home.name != gpu.name:
         raise BadInput.in_file(run.path, f"was recorded on {home.name}", f"calibrate that: --gpu {home.name}")
 

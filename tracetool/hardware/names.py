@@ -28,8 +28,8 @@ _JOINED: Final = re.compile(r"(?<=\b[rg]tx)(?=\d)|(?<=\d{4})(?=(?:ti|super|d)\b)
 _SIZE: Final = re.compile(r"(\d+)gb?")
 #: Words a user may add to a GPU's name: kind of memory, how it is mounted, packaged and cooled, its rack.
 _HARMLESS: Final = re.compile(r"hbm\d?e?|gddr\d?x?|sxm|pcie|nvl\d*|mcm|mba|ac")
-#: A stated memory size this far from the GPU's is that of another one. [1]
-_FAR: Final = 0.25
+#: Memory or SMs stated this far from a GPU's are another one's, or those of a slice of it. [1] A prior.
+ANOTHERS: Final = 0.25
 #: Names a message lists in place of all of them, and the least likeness of one. [1]
 _NEAREST: Final = 5
 _ALIKE: Final = 0.4
@@ -136,7 +136,7 @@ def asked_gpu(text: str) -> str | None:
     size_gb = asked.size_gb or bare
     alike = [name for name, of in _spellings() if _model(of) == _model(gpu) and name.words <= asked.words]
     own_sizes = {name.size_gb for name, of in _spellings() if of == gpu}
-    if size_gb and size_gb not in own_sizes and abs(size_gb / _memory_gb(gpu) - 1.0) > _FAR:
+    if size_gb and size_gb not in own_sizes and abs(size_gb / _memory_gb(gpu) - 1.0) > ANOTHERS:
         return None
     size_word = {f"{bare:g}"} if bare else set()
     more = (asked.words - name.words - size_word for name in alike)

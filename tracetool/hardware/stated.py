@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from tracetool.hardware.names import ANOTHERS
 
 if TYPE_CHECKING:
     from tracetool.hardware.gpu import Gpu
-
-#: Memory or SMs that differ from the file's by more than this are another GPU's, or a slice of it. [1]
-_FAR: Final = 0.25
 
 
 def differing_figures(
@@ -30,5 +29,5 @@ def differing_figures(
     return [
         (text, float(stated), float(listed))
         for text, stated, listed in figures
-        if stated and listed > 0 and abs(stated / listed - 1.0) > _FAR
+        if stated and listed > 0 and abs(stated / listed - 1.0) > ANOTHERS
     ]

@@ -174,7 +174,11 @@ def attribute_run(
         )
     devices = telemetry_devices(telemetry)
     if not devices:
-        raise BadInput.in_file(opened.path, "holds no power readings", "give a log: --power LOG")
+        raise BadInput.in_file(
+            opened.path,
+            "holds no power readings",
+            "give a log: --power LOG; predicted energies: --by signature",
+        )
     kernels = opened.kernels
     if not kernels.height:
         raise BadInput.in_file(opened.path, "holds no activities", "ingest a trace with GPU activity")

@@ -178,7 +178,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             raise BadInput.in_file(
                 name,
                 f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}",
-                "an empty cell is the column's default, where docs/tables.md states one",
+                f"state {least:g} or more, or nothing where docs/tables.md has a default",
             )
     _check_shares(name, columns)
     _check_order(name, columns)
@@ -214,7 +214,7 @@ def _check_order(name: str, columns: pl.DataFrame) -> None:
                 raise BadInput.in_file(
                     name,
                     f"row {row}, column {column}: {value:g} is more than {whole}, {most:g}",
-                    f"columns {column} and {whole} may be exchanged",
+                    f"check whether {column} and {whole} are exchanged",
                 )
 
 

@@ -25,6 +25,17 @@ def no_gpu(run: Run) -> BadInput:
     )
 
 
+def check_maker(run: Run, gpu: Gpu) -> None:
+    """Raise BadInput where another maker's GPU than ``gpu`` recorded a run whose trace names no known GPU."""
+    vendor = trace_vendor(run)
+    if vendor is not None and vendor != gpu.vendor:
+        raise BadInput.in_file(
+            run.path,
+            f"{_unnamed(run)}, but it was recorded on a GPU of {maker_title(vendor)}, not on {gpu.name}",
+            f"ingest it with the GPU it ran on, e.g. --gpu {example_gpu(vendor)}, then predict {gpu.name}",
+        )
+
+
 def taken_as_recorded(run: Run, gpu: Gpu) -> str:
     """Return a sentence on a run whose trace names no known GPU being taken as recorded on ``gpu``.
 
@@ -33,13 +44,7 @@ def taken_as_recorded(run: Run, gpu: Gpu) -> str:
     BadInput
         If another maker's GPU recorded it.
     """
-    vendor = trace_vendor(run)
-    if vendor is not None and vendor != gpu.vendor:
-        raise BadInput.in_file(
-            run.path,
-            f"{_unnamed(run)}, but it was recorded on a GPU of {maker_title(vendor)}, not on {gpu.name}",
-            f"ingest it with the GPU it ran on, e.g. --gpu {example_gpu(vendor)}, then predict {gpu.name}",
-        )
+    check_maker(run, gpu)
     return (
         f"{_unnamed(run)}: its times are taken as recorded on {gpu.name}; to carry them over from another"
         " GPU, ingest the trace with --gpu and that GPU"
@@ -50,7 +55,7 @@ def check_named(run: Run, gpu: str) -> None:
     """Raise BadInput where the GPU a user names is none, or of another maker than a run's unnamed one."""
     given = load_gpu(gpu, part="sensor")
     if recorded_gpu(run) is None:
-        taken_as_recorded(run, given)
+        check_maker(run, given)
 
 
 def _unnamed(run: Run) -> str:

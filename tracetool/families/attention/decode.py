@@ -10,7 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
-from tracetool.families.attention.decode_grid import ROWS, UNIT_ROWS, DecodeGrid, decode_grid
+from tracetool.families.attention.decode_grid import ROWS, UNIT_ROWS, DecodeGrid, decode_grid, relative_dim
 from tracetool.families.attention.decode_hosts import (
     ELSEWHERE,
     HABITS,
@@ -104,7 +104,7 @@ def _filled_tile(s: Scores, key_tile: Floats, gpu: Gpu, c: Coefficients) -> Floa
 
 def _step_clk(s: Scores, grid: DecodeGrid, gpu: Gpu, c: Coefficients) -> Floats:
     """Return what a block takes for a tile of keys. Shape (n,). [clk]"""
-    vector, dim = grid.vector, _relative_dim(s)
+    vector, dim = grid.vector, relative_dim(s)
     step = grid.pick(c, "step_clk", "vector_step_clk")
     step = step + grid.pick(c, "step_dim_clk", "vector_step_dim_clk") * dim
     step = step + np.where(vector, 0.0, _filled_tile(s, grid.key_tile, gpu, c))
@@ -120,7 +120,7 @@ def _step_clk(s: Scores, grid: DecodeGrid, gpu: Gpu, c: Coefficients) -> Floats:
 
 def _block_clk(s: Scores, grid: DecodeGrid, c: Coefficients) -> Floats:
     """Return the start and end of a block: queries it loads, results it stores. Shape (n,). [clk]"""
-    dim, own = _relative_dim(s), grid.factors8 & ~grid.vector
+    dim, own = relative_dim(s), grid.factors8 & ~grid.vector
     block = grid.pick(c, "block_clk", "vector_block_clk") + c["block_dim_clk"] * dim
     row = grid.pick(c, "row_clk", "vector_row_clk") * np.where(own, c["kv8_row"], 1.0)
     block = block * np.where(own, c["kv8_block"], 1.0)
@@ -146,18 +146,13 @@ def _serial_clk(
     return np.asarray(serial + c["combine_factor"] * partial_bytes / gpu.l2_bytes_per_clock)
 
 
-def _relative_dim(s: Scores) -> Floats:
-    """Return the elements of a key and its value, relative to 256. Shape (n,). [1]"""
-    return np.asarray((s.head_dim + s.value_dim) / 256.0)
-
-
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = attention_scores(rows, gpu)
     grid = decode_grid(s, gpu, c)
     key_bytes = (s.head_dim + s.value_dim) * s.kv_size
     alone = of_a_trace(rows)
 
-    drawn = grid.lanes * grid.tiles * grid.key_tile * (s.head_dim + s.value_dim) * s.kv_size
+    drawn = grid.lanes * grid.tiles * grid.key_tile * key_bytes
     loop = combined(
         grid.waves * grid.steps * _step_clk(s, grid, gpu, c), _drawn_clk(drawn, grid, gpu, c), DRAW_NORM
     )

@@ -6,6 +6,7 @@ Equation and sources: docs/families/decode.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -56,17 +57,17 @@ class DecodeGrid:
     parts: Floats  # blocks that share the keys of a lane
     slots: Floats  # blocks that run at a time
 
-    @property
+    @cached_property
     def steps(self) -> Floats:
         """Tiles of keys that one block takes."""
         return np.maximum(1.0, np.ceil(self.tiles / self.parts))
 
-    @property
+    @cached_property
     def blocks(self) -> Floats:
         """Blocks in all."""
         return np.asarray(self.lanes * self.parts)
 
-    @property
+    @cached_property
     def waves(self) -> Floats:
         """Times that blocks fill the GPU, the last one begun counted whole."""
         return np.ceil(self.blocks / self.slots)
@@ -79,7 +80,7 @@ class DecodeGrid:
 def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
     """Return how a library with such coefficients cuts decode attention into blocks."""
     group, kv8 = s.heads / s.kv_heads, s.kv_size <= 1.0
-    own8 = _own_kernel(kv8, (s.head_dim + s.value_dim) / 256.0, gpu, c)
+    own8 = _own_kernel(kv8, relative_dim(s), gpu, c)
     inside = np.minimum(s.kv_len, s.window)
     windowed = inside < s.kv_len
     vector = _without_units(group, kv8, s.batch * s.kv_heads, inside, gpu, c)
@@ -117,6 +118,11 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
         parts=parts,
         slots=slots,
     )
+
+
+def relative_dim(s: Scores) -> Floats:
+    """Return the elements of a key and its value, relative to 256. Shape (n,). [1]"""
+    return np.asarray((s.head_dim + s.value_dim) / 256.0)
 
 
 def _without_units(
