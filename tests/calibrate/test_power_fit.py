@@ -19,6 +19,7 @@ from tracetool.calibrate.power_fit import (
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_idle
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
+from tracetool.core.errors import BadInput
 from tracetool.hardware.calibrated import parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.power_calibration import BASE, CORE_COUNTS
@@ -236,3 +237,9 @@ def test_an_energy_carried_from_a_fitted_board_is_believed_as_its_fit_left_it() 
     assert 0.2 * values[place] < told[place] < plain[place]
     assert told[other] == plain[other]
     assert told[COEFFICIENTS.index("board_w")] == plain[COEFFICIENTS.index("board_w")]
+
+
+@pytest.mark.parametrize(("text", "fault"), [("[power", "is not TOML"), (f"a = {'[' * 5000}", "nested")])
+def test_a_file_that_is_not_toml_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(BadInput, match=rf"mine\.toml: .*{fault}"):
+        parse_calibration("mine.toml", text)

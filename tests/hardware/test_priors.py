@@ -125,6 +125,7 @@ def test_an_entry_without_a_part_is_refused(part: str) -> None:
         ("value = 3.0", "value = 3.0\nvaleu = 4.0", "valeu, which is read by nothing"),
         ("[a.b]", "loose = 1\n[a.b]", "loose is not a table"),
         ("[a.b]", "[a.b", "is not TOML"),
+        ("[a.b]", f"deep = {'[' * 5000}\n[a.b]", "is not TOML: .* nested"),
     ],
 )
 def test_a_broken_entry_is_refused(old: str, new: str, fault: str) -> None:

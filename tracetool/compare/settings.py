@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import tomli
 
 from tracetool.compare.run_side import Reading, basis_named, compared_by
 from tracetool.compare.spread import Spread
@@ -79,7 +79,7 @@ def _tools(file: Path) -> Mapping[str, Any]:
 
 def _load(file: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return tomli.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput.in_file(file, f"cannot be read as TOML: {error}") from error
 

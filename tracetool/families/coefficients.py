@@ -25,12 +25,13 @@ meaning
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+import tomli
 
 from tracetool.families.law import Coefficient
 
@@ -56,7 +57,7 @@ def read_coefficients(package: str, name: str = "law") -> Mapping[str, Mapping[s
     ValueError
         If an entry is not complete: a fault of the program, which the tests find.
     """
-    document = tomllib.loads((resources.files(package) / f"{name}.toml").read_text("utf-8"))
+    document = tomli.loads((resources.files(package) / f"{name}.toml").read_text("utf-8"))
     return MappingProxyType({
         section: MappingProxyType(
             {key: _coefficient(f"{name}.toml: {section}.{key}", entry) for key, entry in entries.items()}

@@ -24,7 +24,6 @@ that another one of their library stood for.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,6 +31,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
+
+import tomli
 
 from tracetool.core.interval import Band
 from tracetool.core.versions import before_version, nearest_version, version_number
@@ -139,7 +140,7 @@ def transfer_bands(law: str) -> TransferBands | None:
     """Return what leaving out GPUs and architectures said of a law's errors; None if nobody did."""
     for folder in _folders():
         file = folder / "transfer.toml"
-        if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
+        if file.is_file() and (entry := tomli.loads(file.read_text("utf-8")).get(law)):
             near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
             library, version = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
             swapped = float(entry["swapped"]["value"]) if "swapped" in entry else 0.0
@@ -153,7 +154,7 @@ def _every() -> tuple[Implementation, ...]:
     read = []
     for folder in _folders():
         files = [f for f in (folder / "implementations").iterdir() if f.name.endswith(".toml")]
-        read += [_read(file.name[:-5], tomllib.loads(file.read_text("utf-8"))) for file in files]
+        read += [_read(file.name[:-5], tomli.loads(file.read_text("utf-8"))) for file in files]
     return tuple(sorted(read, key=lambda one: one.name))
 
 

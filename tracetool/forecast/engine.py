@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.families import names
@@ -185,7 +186,7 @@ def _kernels_of(kernels: Mapping[str, Any], gpu: str) -> dict[str, str | Mapping
 
 @cache
 def _documents() -> Mapping[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("serving.toml").read_text("utf-8"))
+    return tomli.loads(Path(__file__).with_name("serving.toml").read_text("utf-8"))
 
 
 def check_sampling(word: str | None) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+import tomli
 
 from tracetool.core.errors import BadInput
 
@@ -15,7 +16,7 @@ from tracetool.core.errors import BadInput
 @cache
 def named_models() -> Mapping[str, Mapping[str, Any]]:
     """Return the fields of each model that has a name, by name."""
-    return tomllib.loads(files(__package__).joinpath("models.toml").read_text("utf-8"))
+    return tomli.loads(files(__package__).joinpath("models.toml").read_text("utf-8"))
 
 
 def fields_of(name: str) -> Mapping[str, Any]:

@@ -12,7 +12,6 @@ run: operations and activations of every executed layer, weights, gradients and 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import tomli
 
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.dtype import BYTES
@@ -63,7 +63,7 @@ class Saturation:
 @cache
 def delivered() -> Saturation:
     """Return the coefficients in ``saturation.toml``."""
-    document = tomllib.loads(Path(__file__).with_name("saturation.toml").read_text("utf-8"))
+    document = tomli.loads(Path(__file__).with_name("saturation.toml").read_text("utf-8"))
     scalars = {name: float(entry["value"]) for name, entry in document["all"].items()}
     return Saturation({p: float(entry["value"]) for p, entry in document["product"].items()}, **scalars)
 

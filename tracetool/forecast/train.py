@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.families import names
@@ -50,7 +50,7 @@ class Coefficients:
 @cache
 def coefficients(stack: str) -> Coefficients:
     """Return the coefficients of a framework: those of PyTorch operator by operator, or of fused layers."""
-    document = tomllib.loads(Path(__file__).with_name("training.toml").read_text("utf-8"))
+    document = tomli.loads(Path(__file__).with_name("training.toml").read_text("utf-8"))
     entry = document["eager" if library_of(stack) in EAGER else "fused"]
     return Coefficients(
         *(

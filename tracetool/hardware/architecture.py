@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any, Final
+
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.number import KINDS, Number, read_number
@@ -119,7 +120,7 @@ def load_architecture(name: str) -> Architecture:
     if name not in architecture_names():
         raise BadInput(f"no architecture called {name!r}", f"known: {', '.join(architecture_names())}")
     text = (resources.files(__package__) / "architectures" / f"{name}.toml").read_text("utf-8")
-    return build_architecture(name, tomllib.loads(text))
+    return build_architecture(name, tomli.loads(text))
 
 
 def build_architecture(name: str, document: Mapping[str, Any]) -> Architecture:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
+
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.number import Number, read_number
@@ -56,8 +57,8 @@ class CalibrationFile:
 def parse_calibration(name: str, text: str) -> CalibrationFile:
     """Return a calibration from its text, or raise BadInput naming the number that is wrong."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = tomli.loads(text)
+    except (tomli.TOMLDecodeError, RecursionError) as error:
         raise BadInput.in_file(name, f"is not TOML: {error}") from error
     numbers: dict[str, dict[str, Number]] = {}
     for section, entries in document.items():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
+
+import tomli
 
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
@@ -53,8 +54,8 @@ def read_listed(name: str) -> ListedGpu:
 def parse_listed(name: str, text: str) -> ListedGpu:
     """Return what a list shows of a GPU from the text of its file."""
     head, _, tables = text.partition("\n[")
-    document: dict[str, Any] = tomllib.loads(head)
-    sections = tomllib.loads("\n".join(_WANTED.findall(f"[{tables}")))
+    document: dict[str, Any] = tomli.loads(head)
+    sections = tomli.loads("\n".join(_WANTED.findall(f"[{tables}")))
     architecture = load_architecture(str(document["architecture"]))
     numbers = {
         key: read_number(f"{name}.toml", f"{section}.{key}", sections[section][key])

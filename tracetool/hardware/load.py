@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.architecture import SHARED_SECTIONS, load_architecture
@@ -59,7 +60,7 @@ def load_gpu(name: str, *, part: str = "model") -> Gpu:
 @cache
 def gpu_document(name: str) -> dict[str, Any]:
     """Return the file of a GPU, parsed; not to be changed."""
-    return tomllib.loads((resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8"))
+    return tomli.loads((resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8"))
 
 
 @cache

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Final
+
+import tomli
 
 #: Words a device string carries that do not distinguish GPUs.
 _NOISE: Final = frozenset((
@@ -67,7 +68,7 @@ def _read_name(text: str) -> _Name:
 def _aliases(name: str) -> list[str]:
     """Return a GPU's other names: they stand before the first section, so the rest need not be parsed."""
     text = (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8")
-    return list(tomllib.loads(re.split(r"(?m)^\[", text, maxsplit=1)[0]).get("aliases", ()))
+    return list(tomli.loads(re.split(r"(?m)^\[", text, maxsplit=1)[0]).get("aliases", ()))
 
 
 @cache
@@ -182,7 +183,7 @@ def _bare_size(asked: _Name, gpu: str) -> float | None:
 @cache
 def _memory_gb(gpu: str) -> float:
     text = (resources.files(__package__) / "gpus" / f"{gpu}.toml").read_text("utf-8")
-    number = tomllib.loads(text).get("memory", {}).get("memory_bytes", {})
+    number = tomli.loads(text).get("memory", {}).get("memory_bytes", {})
     return float(number.get("value", "nan")) / 2**30
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final
+
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.number import KINDS, UNITS
@@ -76,8 +77,8 @@ def parse_priors(path: str, text: str) -> Mapping[str, Prior]:
         the entry.
     """
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = tomli.loads(text)
+    except (tomli.TOMLDecodeError, RecursionError) as error:
         raise BadInput.in_file(path, f"is not TOML: {error}") from error
     return MappingProxyType({name: _read(path, name, entry) for name, entry in _entries(path, "", document)})
 

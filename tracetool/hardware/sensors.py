@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.architecture import SensorRow, load_architecture
@@ -59,7 +60,7 @@ class Sensor:
 
 @cache
 def _classes() -> dict[str, Any]:
-    return tomllib.loads((resources.files(__package__) / "sensors.toml").read_text("utf-8"))
+    return tomli.loads((resources.files(__package__) / "sensors.toml").read_text("utf-8"))
 
 
 def driver_major(driver: str | None) -> int | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
+
+import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
@@ -116,7 +117,7 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
     """
     file = Path(path)
     try:
-        raw = tomllib.loads(file.read_text("utf-8"))
+        raw = tomli.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         fault = str(error).splitlines()[0]
         raise BadInput.in_file(file, f"cannot be read as TOML: {fault}", "see docs/attribution.md") from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 import numpy as np
+import tomli
 
 from tracetool.core.arrays import Bools, Ints
 from tracetool.core.operators import OperatorColumns
@@ -41,7 +41,7 @@ def tells(law: Law) -> bool:
 @cache
 def _rules() -> tuple[Dispatch, ...]:
     text = resources.files(__package__).joinpath("dispatch.toml").read_text("utf-8")
-    return tuple(Dispatch(**entry) for entry in tomllib.loads(text).values())
+    return tuple(Dispatch(**entry) for entry in tomli.loads(text).values())
 
 
 def dispatched(law: Law, rows: OperatorColumns, gpu: Gpu, stack: str) -> list[tuple[str, Ints]]:

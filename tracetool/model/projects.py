@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+
+import tomli
 
 from tracetool.families.implementations import Implementation
 
@@ -63,5 +64,5 @@ def _projects() -> tuple[Project, ...]:
             frozenset(entry["formats"]),
             frozenset(entry.get("only", ())),
         )
-        for title, entry in tomllib.loads(text).items()
+        for title, entry in tomli.loads(text).items()
     )

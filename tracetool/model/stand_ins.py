@@ -8,10 +8,11 @@ kernel_words.toml.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+
+import tomli
 
 from tracetool.families.implementations import Implementation, words_of
 
@@ -49,4 +50,4 @@ def _told(name: str, words: Mapping[str, list[str]]) -> frozenset[str]:
 
 @cache
 def _words() -> dict[str, dict[str, list[str]]]:
-    return tomllib.loads(resources.files(__package__).joinpath("kernel_words.toml").read_text("utf-8"))
+    return tomli.loads(resources.files(__package__).joinpath("kernel_words.toml").read_text("utf-8"))

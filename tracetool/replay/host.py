@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import tomli
 
 from tracetool.core.arrays import Floats, Texts
 
@@ -43,7 +43,7 @@ class HostCosts:
 @cache
 def host_costs(launch: Launch = "eager") -> HostCosts:
     """Return the costs in ``hosts.toml``: fitted where a measurement was at hand, else priors."""
-    raw = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))[launch]
+    raw = tomli.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))[launch]
     own = {"start_us", "launch_latency_us", "gap_us"}
     numbers = {k: v for k, v in raw.items() if k.endswith("_us")}
     operators = {k.removesuffix("_us"): v["value"] * 1e-6 for k, v in numbers.items() if k not in own}

@@ -5,13 +5,13 @@ Sources: docs/families/moe.md.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 import numpy as np
+import tomli
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.families.moe.problem import Experts
@@ -184,7 +184,7 @@ def _tuned_sizes() -> Mapping[tuple[float, str], Floats]:
     """Return the sizes by way and GPU, each one number of the experts and the intermediate size."""
     text = resources.files(__package__).joinpath("tuned.toml").read_text("utf-8")
     found: dict[tuple[float, str], Floats] = {}
-    for library, by_gpu in tomllib.loads(text).items():
+    for library, by_gpu in tomli.loads(text).items():
         for gpu, sizes in by_gpu.items():
             experts, inner = np.array([size.split("x") for size in sizes], dtype=np.float64).T
             found |= {(way, gpu): experts * _MOST_INNER + inner for way in _WAYS[library]}
