@@ -31,6 +31,9 @@ PROGRAMS = {
     "requests",
     "http",
 }
+#: Calls that run text as a program, and the last word of each.
+CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen"}
+LAST_OF_CALLS = {call.rpartition(".")[2] for call in CALLS}
 
 
 def _dangers(path: Path) -> list[str]:
@@ -45,9 +48,10 @@ def _dangers(path: Path) -> list[str]:
         ]  # type: ignore[attr-defined]
         if not isinstance(node, ast.Call):
             continue
-        called = ast.unparse(node.func)
-        if called in ("eval", "exec", "compile", "__import__", "os.system", "os.popen"):
-            dangers.append(f"line {node.lineno}: {called}")
+        if getattr(node.func, "id", getattr(node.func, "attr", "")) in LAST_OF_CALLS:
+            called = ast.unparse(node.func)
+            if called in CALLS:
+                dangers.append(f"line {node.lineno}: {called}")
         for word in node.keywords:
             if word.arg in ("shell", "allow_pickle") and ast.unparse(word.value) != "False":
                 dangers.append(f"line {node.lineno}: {word.arg}")
