@@ -62,7 +62,7 @@ def with_timer_error(run: Run, rows: OperatorColumns) -> tuple[OperatorColumns, 
     errors = matched["sd"].fill_null(0.0).to_numpy()
     note = (
         f"durations of {counted.height} of {activities.height} activities are whole microseconds: "
-        "+-0.5 us a launch entered their intervals"
+        "±0.5 us a launch is part of their intervals"
     )
     return replace(rows, columns={**rows.columns, "duration_sd_us": errors}), [note]
 

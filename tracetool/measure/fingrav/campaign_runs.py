@@ -96,7 +96,7 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
         f"{run.path.name}: {counted(len(executions.start_s), 'execution')}"
         f" in {counted(executions.runs, 'run')},"
         f" {counted(len(observation.readings), 'reading')} of {log.field} ({window * 1e3:.3g} ms window);"
-        f" moved {shift * 1e3:+.2f} +- {1.645 * sd * 1e3:.2f} ms"
+        f" moved {shift * 1e3:+.2f} ± {1.645 * sd * 1e3:.2f} ms"
     )
     names = run.signatures.select("signature", "name")
     ran = device_kernels.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")

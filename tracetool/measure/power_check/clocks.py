@@ -203,9 +203,11 @@ def beat(case: LogCase) -> Finding:
     if verdict == "good":
         return Finding("beat", "good", "load and updates do not beat", 100.0 * widening, "%")
     period_s = load_period_s(case)
-    load = f"a load of {number(1e3 * period_s)} ms" if np.isfinite(period_s) else "the load"
+    load = (
+        f"the load repeats every {number(1e3 * period_s)} ms" if np.isfinite(period_s) else "the load repeats"
+    )
     reason = (
-        f"{load} is in step with updates every {number(1e3 * case.spacing_s)} ms that see"
-        f" {number(1e3 * case.window_s)} ms: integrated power is open by {100 * widening:.0f} % either way"
+        f"{load}, in step with readings of {number(1e3 * case.window_s)} ms every"
+        f" {number(1e3 * case.spacing_s)} ms: integrated power is uncertain by ±{100 * widening:.0f} %"
     )
     return Finding("beat", verdict, reason, 100.0 * widening, "%")
