@@ -21,7 +21,7 @@ import operand_power
 import polars as pl
 from anchored_sets import laptop_kernels
 
-import tracetool.replay.predict as prediction
+import tracetool.replay.predict_table as prediction
 from tracetool.api.calibrate import calibrate
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions

@@ -1,219 +1,24 @@
-"""Predict: a table's rows or a run's kernels at other clocks, and what the whole timeline becomes."""
+"""Predict a run or a table, whichever a source is."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.operators import OperatorColumns
-from tracetool.core.prediction import Prediction
-from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.load import load_gpu
-from tracetool.model.power_files import power_calibration_of
-from tracetool.model.predict import predict_rows
-from tracetool.model.sequence import sequence_factors
-from tracetool.model.unmeasured_libraries import without_waits
-from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions, unfitted_notes
-from tracetool.replay.clocks import (
-    check_recorded_clocks,
-    checked_cap,
-    checked_clocks,
-    checked_memory,
-    with_recorded_clock,
-)
-from tracetool.replay.coverage import coverage, library_notes, priced_stacks, prior_notes, shared_page_notes
-from tracetool.replay.host import Launch, host_costs
-from tracetool.replay.operand_content import content_notes
-from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
-from tracetool.replay.plausibility import plausibility_notes
+from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
+from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.predicted_breaches import predicted_breaches
-from tracetool.replay.prediction_frame import prediction_frame, with_inputs
+from tracetool.replay.predict_table import PredictedTable, predict_table
 from tracetool.replay.replays import Launching
-from tracetool.replay.second_clock import SecondClock, second_clock
-from tracetool.replay.table_totals import kernel_totals, sequence_totals
-from tracetool.replay.unfused import unfused
-from tracetool.replay.usual_optimum import UsualOptimum, usual_optimum
 from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PredictedRun", "PredictedTable", "predict", "predict_run", "predict_table"]
 
-#: Clocks, from this share of the highest up, that a second measurement is sought among where fewer were asked
-#: for; and rows beyond which nobody measures a table again.
-_ADVISED_CLOCKS: Final = 12
-_LOWEST_ADVISED: Final = 0.35
-_MOST_ADVISED: Final = 500
 _LAUNCHING: Final[Mapping[str | None, Launching]] = {None: "recorded", "eager": "eager", "graph": "graph"}
-
-
-@dataclass(frozen=True)
-class PredictedTable:
-    """Predictions of a table: one row per input row and clock, and totals of the rows run in order."""
-
-    frame: pl.DataFrame
-    totals: list[dict[str, Any]]
-    gpu: str
-    notes: tuple[str, ...] = ()
-    info: Mapping[str, Any] = field(default_factory=dict)
-    usual_optimum: UsualOptimum | None = None
-
-
-def predict_table(
-    source: str | os.PathLike[str] | pl.DataFrame | InputTable,
-    gpu: str,
-    clocks_mhz: Sequence[float] | None = None,
-    *,
-    mem_clock_mhz: float | None = None,
-    power_cap_w: float | None = None,
-    launch: Launch = "eager",
-    fused_attention: bool = True,
-    anchor: bool | None = None,
-    from_others: bool = False,
-    assumed: Assumptions = NOTHING_ASSUMED,
-) -> PredictedTable:
-    """Predict an operator or kernel table.
-
-    Parameters
-    ----------
-    source : path, DataFrame or InputTable
-        See :func:`tracetool.replay.operator_tables.read_table`.
-    gpu : str
-        Name of the GPU, e.g. ``a100-sxm``.
-    clocks_mhz : sequence of float, optional
-        Core clocks; by default the GPU's boost clock, kept under its power cap. [MHz]
-    mem_clock_mhz : float, optional
-        Memory clock; by default the GPU's. [MHz]
-    power_cap_w : float, optional
-        Power cap; by default the GPU's limit. [W]
-    launch : {"eager", "graph"}
-        How the host issues the rows: one by one, or all in one graph, in which no kernel waits for a host it
-        was measured under.
-    fused_attention : bool
-        Whether attention rows run as one kernel in the totals, or operator by operator; see
-        :func:`tracetool.replay.unfused.unfused`. The rows of the result are fused either way.
-    anchor : bool, optional
-        Scale from the measured duration and power of a kernel table; by default, where it has them.
-    from_others : bool
-        Predict each kernel of a table from the measured ones of other shapes.
-    assumed : Assumptions
-        Calibrations of the user's own, and temperatures.
-
-    Raises
-    ------
-    BadInput
-        If the table, the GPU's name or a clock cannot be used.
-    """
-    table = source if isinstance(source, InputTable) else read_table(source)
-    if launch == "graph" and table.kind != "kernels":
-        table = replace(table, rows=without_waits(table.rows))
-    gpu_spec = load_gpu(gpu)
-    gpu_spec.require_model()
-    clocks, clock_notes = checked_clocks(clocks_mhz, gpu_spec)
-    notes = [
-        *clock_notes,
-        *assumed.notes(gpu_spec),
-        *checked_cap(power_cap_w, gpu_spec),
-        *checked_memory(mem_clock_mhz, gpu_spec),
-    ]
-    conditions: dict[str, Any] = {
-        "mem_clock_mhz": mem_clock_mhz,
-        "power_cap_w": power_cap_w,
-        **assumed.options(gpu_spec),
-    }
-    of_kernels = table.kind == "kernels"
-    if of_kernels:
-        check_recorded_clocks(table.name, table.rows.number("recorded_clock_mhz")[table.index], gpu_spec)
-    anchored = of_kernels and anchor is not False
-    from_others = of_kernels and from_others
-    recorded = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows
-    rows = assumed.on_measured(recorded) if of_kernels else assumed.on(recorded)
-    predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, from_others=from_others, **conditions)
-    notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows), *unread_notes(table)]
-    if not of_kernels:
-        calibration = conditions.get("time_calibration")
-        notes += library_notes(rows, gpu_spec, calibration)
-        notes += shared_page_notes(rows, gpu_spec, calibration)
-        notes += [note for note in unfitted_notes(priced_stacks(rows, gpu_spec)) if note not in notes]
-    if anchored:
-        power = conditions["power_calibration"] or power_calibration_of(gpu_spec)
-        notes += plausibility_notes(rows, gpu_spec, predicted, power, power_cap_w)
-    coefficients = conditions["power_calibration"] or power_calibration_of(gpu_spec)
-    notes += predicted_breaches(rows, gpu_spec, predicted, coefficients)
-    time_s = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
-    info: dict[str, Any] = {
-        "kind": table.kind,
-        "anchor": "measured" if anchored else "others" if from_others else "none",
-        "coverage": coverage(rows, time_s),
-    }
-    common = usual_optimum(rows, gpu_spec, time_s, conditions, anchored=anchored)
-    if of_kernels:
-        scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
-        totals = kernel_totals(rows, predicted, table, anchored=scaled)
-        if (
-            scaled
-            and (advice := _second_clock(table, rows, gpu_spec, totals, conditions, common)) is not None
-        ):
-            notes.append(advice.note())
-            info["second_clock"] = advice.as_record()
-    else:
-        costs = host_costs(launch)
-        info |= {"launch": launch, "host": costs.source}
-        sequence, sequence_prediction = table, predicted
-        if not fused_attention:
-            notes.append("totals: operator by operator, attention too, each kernel among the others")
-            sequence = unfused(table)
-            sequence = replace(sequence, rows=assumed.on(sequence.rows))
-            sequence_prediction = _among_others(sequence, gpu_spec, clocks, conditions)
-        factors = sequence_factors()
-        totals = sequence_totals(
-            sequence.rows,
-            sequence_prediction,
-            sequence,
-            costs,
-            run_sd=None if fused_attention else factors.log_sd,
-            own_share=factors.own_share_on(gpu_spec),
-        )
-    frame = with_inputs(table, prediction_frame(predicted))
-    return PredictedTable(frame, totals, gpu_spec.name, tuple(notes), info, common)
-
-
-def _second_clock(
-    table: InputTable,
-    rows: OperatorColumns,
-    gpu: Gpu,
-    totals: Sequence[Mapping[str, Any]],
-    conditions: Mapping[str, Any],
-    common: UsualOptimum | None,
-) -> SecondClock | None:
-    """Return which second clock to measure a kernel table at; None where several were, or rows are many."""
-    measured = np.unique(rows.number("recorded_clock_mhz")[rows.number("duration_us", 0.0) > 0])
-    if len(measured) != 1 or len(rows) > _MOST_ADVISED:
-        return None
-    if len(totals) < _ADVISED_CLOCKS:
-        supported = gpu.supported_clocks_mhz()
-        usable = supported[supported >= _LOWEST_ADVISED * gpu.clock_max_mhz]
-        clocks = usable[np.unique(np.linspace(0, len(usable) - 1, _ADVISED_CLOCKS).round().astype(int))]
-        predicted = predict_rows(rows, gpu, clocks, anchor=True, **conditions)
-        totals = kernel_totals(rows, predicted, table, anchored=True)
-    clock, energy, high = (
-        np.array([t[c] for t in totals]) for c in ("clock_mhz", "energy_j", "energy_high_j")
-    )
-    return second_clock(clock, energy, high, float(measured[0]), common)
-
-
-def _among_others(
-    table: InputTable, gpu: Gpu, clocks_mhz: Floats, conditions: Mapping[str, Any]
-) -> Prediction:
-    """Return the prediction of a table's rows, each among the others and as often as it is listed."""
-    launches = np.bincount(table.index, table.counts, len(table.rows)).astype(np.float64)
-    return predict_rows(table.rows, gpu, clocks_mhz, among_others=True, launches=launches, **conditions)
 
 
 def predict(
