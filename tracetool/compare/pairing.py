@@ -204,36 +204,15 @@ def _by_place(
     )  # fmt: skip
     if not shared_places.height:
         return pl.DataFrame()
-    parts = []
-    contents = {}
-    for side, frame in holes.items():
-        families = (base if side == "base" else head).classes.select("class", "family")
-        inside = frame.join(shared_places, on=["before", "after"], how="inner").with_row_index("hole")
-        with_family = inside.explode("class").join(families, on="class", how="left", maintain_order="left")
-        inside = inside.join(
-            with_family.group_by("hole", maintain_order=True).agg("family"), on="hole", how="left"
-        )
-        contents[side] = inside.group_by("place", maintain_order=True).agg(
-            pl.col("times").sum().alias(f"{side}_times"),
-            (pl.col("class").list.len() * pl.col("times")).sum().alias(f"{side}_launches"),
-            pl.col("class").explode().unique().sort().alias(f"{side}_classes"),
-            pl.col("family").explode().unique().alias(f"{side}_families"),
-        )
-        launched = (
-            inside.explode("class")
-            .group_by("place", "class", maintain_order=True)
-            .agg(pl.col("times").sum().alias("count"))
-        )
-        whole = (base if side == "base" else head).sequence["class"].value_counts(name="all")
-        share = launched.join(whole, on="class", how="left").with_columns(
-            (pl.col("count") / pl.col("all")).alias("share")
-        )
-        parts.append(
-            share.join(unmatched[side].select("class", "launches"), on="class", how="inner").select(
-                pl.lit(side).alias("side"), "class", "place",
-                (pl.col("launches") * pl.col("share")).alias("launches"),
-            )
-        )  # fmt: skip
+    sides = {"base": base, "head": head}
+    inside = {
+        name: frame.join(shared_places, on=["before", "after"], how="inner").with_row_index("hole")
+        for name, frame in holes.items()
+    }
+    contents = {name: _contents(name, frame, sides[name].classes) for name, frame in inside.items()}
+    parts = [
+        _launches_inside(name, frame, sides[name].sequence, unmatched[name]) for name, frame in inside.items()
+    ]
     # kernels of wholly other families in one place are other work, not the same work done otherwise
     places = contents["base"].join(contents["head"], on="place", how="inner").filter(
         pl.col("base_families").list.set_intersection("head_families").list.len() > 0
@@ -266,4 +245,40 @@ def _by_place(
         .then(pl.col("base_times") / base.units)
         .otherwise(pl.col("head_times") / head.units)
         .alias("places"),
+    )  # fmt: skip
+
+
+def _contents(side: str, inside: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
+    """Return what each place of a side holds: how often, its launches, classes and families."""
+    families = (
+        inside.explode("class")
+        .join(classes.select("class", "family"), on="class", how="left", maintain_order="left")
+        .group_by("hole", maintain_order=True)
+        .agg("family")
+    )
+    with_families = inside.join(families, on="hole", how="left")
+    return with_families.group_by("place", maintain_order=True).agg(
+        pl.col("times").sum().alias(f"{side}_times"),
+        (pl.col("class").list.len() * pl.col("times")).sum().alias(f"{side}_launches"),
+        pl.col("class").explode().unique().sort().alias(f"{side}_classes"),
+        pl.col("family").explode().unique().alias(f"{side}_families"),
+    )
+
+
+def _launches_inside(
+    side: str, inside: pl.DataFrame, sequence: pl.DataFrame, unmatched: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the launches of each unmatched class in each place: its share of all of that class."""
+    in_place = (
+        inside.explode("class")
+        .group_by("place", "class", maintain_order=True)
+        .agg(pl.col("times").sum().alias("count"))
+    )
+    everywhere = sequence["class"].value_counts(name="all")
+    share = in_place.join(everywhere, on="class", how="left").with_columns(
+        (pl.col("count") / pl.col("all")).alias("share")
+    )
+    return share.join(unmatched.select("class", "launches"), on="class", how="inner").select(
+        pl.lit(side).alias("side"), "class", "place",
+        (pl.col("launches") * pl.col("share")).alias("launches"),
     )  # fmt: skip

@@ -172,39 +172,24 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         If the run holds no activity, or its GPU is not known.
     """
     if path.is_file():
-        if reading.by:
-            raise BadInput.in_file(
-                path, "--by groups the launches of runs; a table has none", "give two runs"
-            )
-        if path.suffix.lower() not in _TABLES:
-            raise BadInput.in_file(
-                path, "is neither a run nor a table", "ingest a trace first: tracetool ingest"
-            )
-        classes_of_run, energy_notes = table_classes(
-            path,
-            reading.gpu,
-            reading.clock_mhz,
-            mem_clock_mhz=reading.mem_clock_mhz,
-            power_cap_w=reading.power_cap_w,
-        )
-        return LoadedRun(classes_of_run, "predicted", None, None, energy_notes)
+        return _load_table(path, reading)
     run = Run.open(path)
     if not run.kernels.height:
         raise BadInput.in_file(
             path, "holds no activity of a GPU to compare", "ingest a trace with GPU activity"
         )
-    clocks = None if reading.clock_mhz is None else [reading.clock_mhz]
+    as_predicted = basis == "predicted"
     predicted = predict_run(
         run,
         reading.gpu,
-        clocks if basis == "predicted" else None,
+        [reading.clock_mhz] if as_predicted and reading.clock_mhz is not None else None,
         mem_clock_mhz=reading.mem_clock_mhz,
         power_cap_w=reading.power_cap_w,
-        anchor=basis != "predicted",
+        anchor=not as_predicted,
     )
     notes = [f"{path.name}: {n}" for n in predicted.notes]
-    each = _each(predicted, times=basis == "predicted")
-    gap_s, gap_j, span_s = _gaps(predicted, recorded=basis != "predicted")
+    each = _each(predicted, times=as_predicted)
+    gap_s, gap_j, span_s = _gaps(predicted, recorded=not as_predicted)
     modeled, watts = None, None
     if basis == "measured":
         counted = each.join(run.signatures.select("signature", "launches"), on="signature")
@@ -212,14 +197,12 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         each, gap_j, watts, energy_notes = _measured(run, reading, each, (gap_s, gap_j))
         notes += [f"{path.name}: {n}" for n in energy_notes]
     ranges = run.table("ranges")
-    group = None
-    if reading.by:
-        group = activity_groups(run, reading.by, reading.depth)
-    if group is not None and "signature" in reading.by:
-        # a signature's number is its run's own: across runs those of one name are one group
-        group = group.str.replace(_NUMBER, "$1")
+    group = _groups(run, reading)
     classes, sequence = run_classes(run.kernels, run.signatures, ranges, each, group)
     steps = count_steps(ranges)
+    clock_mhz = predicted.totals[0]["clock_mhz"]
+    if not as_predicted:
+        clock_mhz = predicted.info.get("recorded_clock_mhz") or clock_mhz
     classes_of_run = RunClasses(
         label=path.name.removesuffix(".tracetool"),
         classes=classes.select(*IDENTITY, GROUP, "family", "kind", *_SUMS),
@@ -229,21 +212,39 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         span_s=span_s,
         steps=steps,
         keys=run_keys(run, predicted, basis),
-        clock_mhz=float(predicted.info.get("recorded_clock_mhz") or predicted.totals[0]["clock_mhz"])
-        if basis != "predicted"
-        else float(predicted.totals[0]["clock_mhz"]),
-        steps_taken=_steps(run, classes, group) if steps and basis != "predicted" else None,
+        clock_mhz=float(clock_mhz),
+        steps_taken=_steps(run, classes, group) if steps and not as_predicted else None,
         idle=idle_groups(run, reading.by, reading.depth, watts) if GAP_KEY in reading.by else None,
     )
-    return LoadedRun(
-        classes_of_run,
-        basis,
-        classes["signature"],
-        run,
-        notes,
-        bool(run.telemetry["clock_mhz"].is_not_null().any()),
-        modeled,
+    clock_recorded = bool(run.telemetry["clock_mhz"].is_not_null().any())
+    return LoadedRun(classes_of_run, basis, classes["signature"], run, notes, clock_recorded, modeled)
+
+
+def _load_table(path: Path, reading: Reading) -> LoadedRun:
+    """Return an operator table as classes with predicted energies."""
+    if reading.by:
+        raise BadInput.in_file(path, "--by groups the launches of runs; a table has none", "give two runs")
+    if path.suffix.lower() not in _TABLES:
+        raise BadInput.in_file(path, "is neither a run nor a table", "ingest a trace first: tracetool ingest")
+    classes, notes = table_classes(
+        path,
+        reading.gpu,
+        reading.clock_mhz,
+        mem_clock_mhz=reading.mem_clock_mhz,
+        power_cap_w=reading.power_cap_w,
     )
+    return LoadedRun(classes, "predicted", None, None, notes)
+
+
+def _groups(run: Run, reading: Reading) -> pl.Series | None:
+    """Return the group of each launch; None where none are asked for."""
+    if not reading.by:
+        return None
+    group = activity_groups(run, reading.by, reading.depth)
+    if "signature" in reading.by:
+        # a signature's number is its run's own: across runs those of one name are one group
+        return group.str.replace(_NUMBER, "$1")
+    return group
 
 
 def _steps(run: Run, classes: pl.DataFrame, group: pl.Series | None) -> Steps | None:
