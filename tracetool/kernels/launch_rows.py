@@ -25,6 +25,11 @@ _LAST_CHUNK: Final = 0.25
 #: Families launched with a block per row.
 _ROWWISE: Final = families_where(lambda family: family.row_blocks)
 _NULL: Final = pl.lit(None, dtype=pl.Float64)
+_BY_INDUCTOR: Final = pl.col("library").fill_null("") == "inductor"
+#: Optimizers that update many tensors in one launch.
+_MULTI_TENSOR: Final = (pl.col("family") == names.OPTIMIZER) & pl.col("name").str.contains(
+    "multi_tensor_apply"
+)
 
 
 def attention_rows(frame: pl.DataFrame) -> pl.DataFrame:
@@ -64,74 +69,84 @@ def attention_rows(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of row-wise kernels, elements of streaming ones."""
-    gx, blocks, threads = pl.col("grid_x"), pl.col("blocks"), pl.col("threads")
+    """Rows of row-wise kernels, elements of streaming ones, and how often these read and write each element."""
+    log2_cols = pl.col("log2_elements").cast(pl.Float64)
+    warp_softmax = log2_cols.is_not_null() & (pl.col("family") == names.SOFTMAX)
+    guess = (
+        pl.when(_MULTI_TENSOR)
+        .then(pl.lit("elements"))
+        .when(warp_softmax)
+        .then(pl.lit("cols"))
+        .when(_BY_INDUCTOR & _elements_per_thread().is_not_null())
+        .then(pl.lit("elements"))
+        .otherwise(pl.col("launch_guess"))
+    )
+    return frame.with_columns(
+        *_reads_and_writes(),
+        _rows(warp_softmax, log2_cols).alias("launch_rows"),
+        pl.when(warp_softmax).then(0.75 * pl.lit(2.0).pow(log2_cols)).alias("launch_cols"),
+        _elements().alias("launch_elements"),
+        guess.alias("launch_guess"),
+    )
+
+
+def _rows(warp_softmax: pl.Expr, log2_cols: pl.Expr) -> pl.Expr:
+    """Return the rows of a launch: of softmax by warps one or two a warp, else one a block."""
+    rows_a_warp = pl.when(log2_cols <= 7).then(2.0).otherwise(1.0)
+    of_warps = pl.col("grid_x") * pl.col("block_y").fill_null(1.0) * rows_a_warp
+    a_row_a_block = pl.col("family").is_in(_ROWWISE) | ((pl.col("family") == names.REDUCTION) & _BY_INDUCTOR)
+    return pl.when(warp_softmax).then(of_warps).when(a_row_a_block).then(pl.col("blocks"))
+
+
+def _elements_per_thread() -> pl.Expr:
+    """Return the elements that each thread of a streaming kernel handles, null where nothing tells."""
     family, name = pl.col("family"), pl.col("name")
-    warp = pl.col("log2_elements").cast(pl.Float64)
-    small = warp <= 7
-    warp_rows = gx * pl.col("block_y").fill_null(1.0) * pl.when(small).then(2.0).otherwise(1.0)
-    row_kernels = family.is_in(_ROWWISE) | (
-        (family == names.REDUCTION) & (pl.col("library").fill_null("") == "inductor")
-    )
-    rows = (
-        pl.when(warp.is_not_null() & (family == names.SOFTMAX)).then(warp_rows).when(row_kernels).then(blocks)
-    )
-    # vector width 8 and 16 exist only where each thread does more work
     vec = pl.col("vec").cast(pl.Float64)
-    work = pl.when(vec >= 16).then(16.0).when(vec >= 8).then(8.0).otherwise(4.0)
-    per_thread = (
+    # vector width 8 and 16 exist only where each thread does more work
+    vectorized = pl.when(vec >= 16).then(16.0).when(vec >= 8).then(8.0).otherwise(4.0)
+    return (
         pl.when(pl.col("elements_per_thread").is_not_null())
         .then(pl.col("elements_per_thread").cast(pl.Float64))
         .when(name.str.contains("vectorized_gather_kernel"))  # one access of so many bytes
         .then(vec / pl.col("dtype").replace_strict(BYTES, default=4.0, return_dtype=pl.Float64))
         .when(vec.is_not_null() & name.str.contains("vectorized"))
-        .then(work)
+        .then(vectorized)
         .when(name.str.contains("unrolled_elementwise"))
         .then(4.0)
-        .when((pl.col("library").fill_null("") == "inductor") & family.is_in([names.ELEMENTWISE, names.COPY]))
+        .when(_BY_INDUCTOR & family.is_in([names.ELEMENTWISE, names.COPY]))
         .then(4.0)
         .when((family == names.POOLING) & (pl.col("library").fill_null("") == "pytorch"))
         .then(1.0)
     )
-    whole = blocks * threads * per_thread
+
+
+def _elements() -> pl.Expr:
+    """Return the elements of a launch: those of its threads, or of the chunks of its tensors."""
+    blocks = pl.col("blocks")
+    of_block = pl.col("threads") * _elements_per_thread()
     # the last block is half full on average
-    counted = pl.when(blocks > 1).then(whole - threads * per_thread / 2).otherwise(whole)
-    chunks = (family == names.OPTIMIZER) & name.str.contains("multi_tensor_apply")
-    depth = pl.col("depth").cast(pl.Float64)
-    tensors = pl.min_horizontal(blocks, depth.replace_strict(MOST_TENSORS, default=36.0))
-    elements = pl.when(chunks).then(CHUNK * (blocks - _LAST_CHUNK * tensors)).otherwise(counted)
-    cols = pl.when(warp.is_not_null() & (family == names.SOFTMAX)).then(0.75 * pl.lit(2.0).pow(warp))
-    guess = (
-        pl.when(chunks)
-        .then(pl.lit("elements"))
-        .when(cols.is_not_null())
-        .then(pl.lit("cols"))
-        .when((pl.col("library").fill_null("") == "inductor") & per_thread.is_not_null())
-        .then(pl.lit("elements"))
-        .otherwise(pl.col("launch_guess"))
-    )
-    # a max-pool forward reads the window it steps over and writes 64-bit places beside its results
-    pools = (family == names.POOLING) & name.str.contains("max_pool_forward") & pl.col("call_reads").is_null()
-    # optimizers work in place: each list is read, one written; Adam's gradient is read, its three others are both
-    adam = chunks & name.str.contains("Adam")
+    of_threads = blocks * of_block - pl.when(blocks > 1).then(of_block / 2).otherwise(0.0)
     lists = pl.col("depth").cast(pl.Float64)
-    frame = frame.with_columns(
-        pl.when(adam)
+    tensors = pl.min_horizontal(blocks, lists.replace_strict(MOST_TENSORS, default=36.0))
+    return pl.when(_MULTI_TENSOR).then(CHUNK * (blocks - _LAST_CHUNK * tensors)).otherwise(of_threads)
+
+
+def _reads_and_writes() -> tuple[pl.Expr, pl.Expr]:
+    """Return how often each element is read and written, of optimizers and pools; of others as known before."""
+    untold = pl.col("call_reads").is_null()
+    # a max-pool forward reads the window it steps over and writes 64-bit places beside its results
+    pools = (pl.col("family") == names.POOLING) & pl.col("name").str.contains("max_pool_forward") & untold
+    # optimizers work in place: each list is read, one written; Adam's gradient is read, its three others are both
+    adam = _MULTI_TENSOR & pl.col("name").str.contains("Adam")
+    lists = pl.col("depth").cast(pl.Float64)
+    reads = (
+        pl.when(pools | adam)
         .then(4.0)
-        .when(chunks & pl.col("call_reads").is_null())
+        .when(_MULTI_TENSOR & untold)
         .then(pl.coalesce(lists, "reads"))
         .otherwise("reads")
-        .alias("reads"),
-        pl.when(adam).then(3.0).otherwise("writes").alias("writes"),
     )
-    return frame.with_columns(
-        pl.when(pools).then(4.0).otherwise("reads").alias("reads"),
-        pl.when(pools).then(3.0).otherwise("writes").alias("writes"),
-        rows.alias("launch_rows"),
-        cols.alias("launch_cols"),
-        elements.alias("launch_elements"),
-        guess.alias("launch_guess"),
-    )
+    return reads.alias("reads"), pl.when(pools | adam).then(3.0).otherwise("writes").alias("writes")
 
 
 #: Kernels whose work per thread depends on the release.
