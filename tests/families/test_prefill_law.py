@@ -13,6 +13,7 @@ from tracetool.families.attention.problem import attention_scores, least_cycles
 from tracetool.families.attention.tile_sizes import (
     FLASH_3,
     FLASHINFER,
+    SGLANG_ENCODER,
     SGLANG_TRITON,
     TRTLLM_WARPS,
     VLLM_TRITON,
@@ -217,6 +218,13 @@ def _tiles(gpu: str, whose: float, dtype: str = "bf16", **columns: list[int]) ->
     scores = attention_scores(read_table(pl.DataFrame(rows)).rows, sheet)
     queries, keys = tile_sizes(scores, sheet, {"by_head": whose, "query_tile": 64.0})
     return [(int(q), int(k)) for q, k in zip(queries, keys, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rows"), [("l40s", 64), ("a100-sxm", 64), ("rtx-5090", 128), ("b200-sxm", 128), ("mi300x", 64)]
+)
+def test_triton_for_encoders_in_sglang_takes_larger_tiles_beyond_ada(gpu: str, rows: int) -> None:
+    assert _tiles(gpu, SGLANG_ENCODER, head_dim=[64, 80, 128]) == [(rows, rows)] * 3
 
 
 def test_triton_in_sglang_pads_heads_but_those_it_takes_in_parts() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
 from tracetool.families.attention.problem import KV8_CAST_US
-from tracetool.families.attention.tile_sizes import SGLANG_TRITON, VLLM_TRITON
+from tracetool.families.attention.tile_sizes import SGLANG_ENCODER, SGLANG_TRITON, VLLM_TRITON
 from tracetool.families.implementations import FittedLaw, Implementation, implementations
 from tracetool.families.law import TENSOR_MEMORY, Law
 from tracetool.families.pricing import laws
@@ -56,7 +56,9 @@ def test_two_tiles_of_queries_are_told_where_results_lie_in_tensor_memory() -> N
         assert told == {"blackwell": (0.0, 256.0), "hopper": None, "blackwell-gb20x": None}
         # where its kernels were measured a fit chooses among all
         assert "query_tile" not in host_of(law, "vllm", "vllm_flash_attn_fa4", "blackwell")
-        for library, whose in (("vllm", VLLM_TRITON), ("sglang", SGLANG_TRITON)):
+        # encoders have no cache: SGLang's run another kernel
+        of_sglang = SGLANG_TRITON if name == "prefill" else SGLANG_ENCODER
+        for library, whose in (("vllm", VLLM_TRITON), ("sglang", of_sglang)):
             triton = host_of(law, library, f"{library}_triton", "blackwell", elsewhere=True)
             assert triton["by_head"] == (0.0, whose)
 
@@ -137,6 +139,25 @@ def test_what_differs_between_two_architectures_is_told_and_no_more() -> None:
     assert (told["launch_us"], told["combine_clk"], told["pass_factor"]) == (23.0, 800.0, 1.0)
     told = _on(law, "h100-sxm", (_one(law, given, "h200-sxm"),), "x", "x")
     assert (told["launch_us"], told["combine_clk"], told["pass_factor"]) == (20.0, 100.0, 1.0)
+
+
+def test_sglang_s_encoder_multiplies_each_row_once_where_its_tiles_are_large() -> None:
+    law, rows = (
+        laws()["encoder"],
+        {"phase": "prefill", "causal": 0, "batch": 8, "q_len": 4096, "kv_heads": 16},
+    )
+    every = implementations("encoder")
+    there, measured = (_on(law, gpu, every, "sglang", "triton") for gpu in ("rtx-5090", "l40s"))
+    assert (there["by_head"], measured.get("by_head", 0.0)) == (SGLANG_ENCODER, 0.0)
+    # products of a tile for heads of 80, padded to 128, take half as long a row; those of 64 as long
+    for dim, share in ((80, 0.5), (64, 1.0)):
+        took = [
+            law.pieces(_rows(**rows, head_dim=dim), load_gpu("l40s"), given).core_cycles[0]
+            for given in (there | {"by_head": 0.0, "query_tile": 128.0}, measured | {"query_tile": 128.0})
+        ]
+        assert took[0] / took[1] == pytest.approx(share, rel=0.05)
+    for older in ("ada", "ampere-ga100"):
+        assert "by_head" not in host_of(law, "sglang", "triton", older, elsewhere=True)
 
 
 def test_prompts_of_one_query_take_the_heads_of_a_group_in_one_tile() -> None:

@@ -16,6 +16,7 @@ from tracetool.families.attention.prefill_hosts import (
     ALONE_PASSES,
     ALONE_US,
     ELSEWHERE,
+    ENCODER_ELSEWHERE,
     ENCODER_HOST,
     FIDECODE,
     FLASHINFER_OWN,
@@ -34,6 +35,7 @@ from tracetool.families.attention.problem import (
 from tracetool.families.attention.tile_sizes import (
     FLASHINFER,
     HEAD_STEP,
+    SGLANG_ENCODER,
     SGLANG_TRITON,
     TRTLLM_WARPS,
     VLLM_TRITON,
@@ -121,7 +123,7 @@ def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats
     """Return the peak of the matrix instructions a kernel multiplies by. Shape (n,). [FLOP/clk/SM]"""
     if c["by_head"] == VLLM_TRITON:
         return np.minimum(s.rate, CHAINED_RATE)
-    older = older_kernels(rows, gpu) | (c["by_head"] == SGLANG_TRITON)
+    older = older_kernels(rows, gpu) | (c["by_head"] in {SGLANG_TRITON, SGLANG_ENCODER})
     return np.asarray(s.rate * np.where(older, rate_share(gpu), 1.0))
 
 
@@ -254,6 +256,7 @@ ENCODER = replace(
     # no cache is written: keys and values pass as queries do
     lent_as={"cache_passes": "pass_factor", "token_clk": ""},
     library_host=ENCODER_HOST,
+    elsewhere=ENCODER_ELSEWHERE,
     priors={**_DATA["prefill"], **_DATA["encoder"]},
     habits=(
         {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM

@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US, Host
-from tracetool.families.attention.tile_sizes import FLASHINFER, SGLANG_TRITON, TRTLLM_WARPS, VLLM_TRITON
+from tracetool.families.attention.tile_sizes import (
+    FLASHINFER,
+    SGLANG_ENCODER,
+    SGLANG_TRITON,
+    TRTLLM_WARPS,
+    VLLM_TRITON,
+)
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import TENSOR_MEMORY, WARPS
 from tracetool.families.loops import LONGER, SHORT
@@ -53,6 +59,21 @@ ELSEWHERE: Final[dict[str, Host]] = {
     **{f"{library}/{TENSOR_MEMORY}": _TWO_TILES for library in ("vllm", "sglang", "trtllm")},
     "sglang/triton": {"by_head": (0.0, SGLANG_TRITON)},
     "vllm/triton": {"by_head": (0.0, VLLM_TRITON)},
+}
+#: Of encoders: SGLang runs another Triton kernel where there is no cache, and pads heads to a power of two
+#: (sglang/srt/layers/attention/triton_ops/prefill_attention.py). Up to capability 8 its tiles have 64 rows,
+#: but for heads above 64 eight warps, each of which multiplies 16 rows at least where a product is multiplied
+#: again: each row twice (triton-lang/triton, lib/Dialect/TritonGPU/Transforms/AccelerateMatmul.cpp,
+#: ``warpsPerTileV2``). Beyond they have 128, each multiplied once. The rate of products so, and what heads of
+#: 64 take beside others, are those of an L40S: 0.225 and 0.411 with heads of 96 and each row counted once.
+#: [1] By definition of these sources, and a fit of SGLang's encoder on an L40S.
+_ENCODER_TRITON: Final[Host] = {
+    "by_head": (0.0, SGLANG_ENCODER), "pad_dim": (0.0, 1.0),
+    "tensor_efficiency": (0.0, 0.6), "dim64": (0.0, 1.1),
+}  # fmt: skip
+ENCODER_ELSEWHERE: Final[dict[str, Host]] = {
+    **{key: told for key, told in ELSEWHERE.items() if key != "sglang/triton"},
+    **{f"sglang/triton/{beyond}": _ENCODER_TRITON for beyond in ("hopper", "blackwell", "blackwell-gb20x")},
 }
 #: Loops that begin at the first tile of a window, and masks without a branch: SGLang's kernels in Triton meet
 #: each tile and ask whether any of it counts (vllm/v1/attention/ops/triton_unified_attention.py).

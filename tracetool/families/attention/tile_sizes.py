@@ -24,6 +24,8 @@ KERNEL_DIMS = (32.0, 64.0, 96.0, 128.0, 192.0, 256.0)
 
 #: Values of ``by_head``: whose kernels size their tiles. [1] By definition here.
 FLASH_3, SGLANG_TRITON, VLLM_TRITON, TRTLLM_WARPS, FLASHINFER = 1.0, 2.0, 3.0, 4.0, 5.0
+#: The one that is SGLang's Triton kernel without a cache. [1] By definition here.
+SGLANG_ENCODER = 6.0
 #: Queries and keys of a tile of SGLang's Triton kernel for heads to 128, to 256, and above, by the first
 #: figure of the compute capability. [tokens] By definition of sgl-project/sglang,
 #: ``layers/attention/triton_ops/extend_attention.py``.
@@ -44,6 +46,10 @@ _TILED, _SMALL_BYTES = 8, 130e3
 #: Heads that SGLang's Triton kernel computes scores of in two parts, without padding them to a power of two.
 #: [elements] By definition of the same file.
 _IN_PARTS = (192.0, 288.0, 576.0)
+#: Queries, and as many keys, of a tile of SGLang's Triton kernel for encoders, which have no cache: on chips
+#: whose capability begins with more than the third [1], and on others. [tokens] By definition of
+#: sgl-project/sglang, ``layers/attention/triton_ops/prefill_attention.py`` (``context_attention_fwd``).
+_ENCODER_LARGE, _ENCODER_TILE, _ENCODER_BEYOND = 128.0, 64.0, 8
 #: Rows of queries and heads, and keys, of a tile of vLLM's Triton kernel. [tokens] By definition of
 #: vllm-project/vllm, ``v1/attention/ops/triton_unified_attention.py``.
 _UNIFIED_ROWS, _UNIFIED_KEYS = 16.0, 32.0
@@ -84,6 +90,9 @@ def tile_sizes(s: Scores, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
         group = np.ceil(s.heads / s.kv_heads)
         rows = np.maximum(np.exp2(np.ceil(np.log2(group))), _UNIFIED_ROWS)
         return rows, _UNIFIED_KEYS * ones
+    if whose == SGLANG_ENCODER:
+        size = _encoder_tile(gpu) * ones
+        return size, size
     if whose == FLASH_3:
         return _flash_3(s)
     if whose == TRTLLM_WARPS:
@@ -133,6 +142,12 @@ def _flashinfer_keys(s: Scores, gpu: Gpu, queries: Floats) -> Floats:
     fit = np.floor((gpu.shared_bytes_per_sm / blocks - held) / step)
     steps = np.clip(fit, 1.0, np.where(queries > 64.0, 4.0, 8.0))
     return np.asarray(np.exp2(np.floor(np.log2(steps))) * warps * HEAD_STEP)
+
+
+def _encoder_tile(gpu: Gpu) -> float:
+    """Return the queries, and as many keys, of a tile of SGLang's Triton kernel without a cache. [tokens]"""
+    large = gpu.vendor != "amd" and capability(gpu) > _ENCODER_BEYOND
+    return _ENCODER_LARGE if large else _ENCODER_TILE
 
 
 def _sized(dim: Floats, table: Sequence[tuple[float, ...]]) -> Floats:
