@@ -22,7 +22,7 @@ DECODE = {
     "tail_share": 0.6, "block_clk": 3100.0, "combine_clk": 2300.0, "kv8_convert_ops": 3.7,
     "pass_factor": 1.9, "dram_efficiency": 0.83, "floor_us": 4.3, "projected": 1.0,
     "projection_efficiency": 0.57, "shared_reads": 4.0, "shared_efficiency": 0.44, "paired_step": 1.3,
-    "kv8_in_16": 0.0,
+    "kv8_in_16": 0.0, "cluster_heads": 0.0,
 }  # fmt: skip
 PREFILL = {
     "launch_us": 9.1, "kv8_launch_us": 1.7, "absorbed_queries": 64.0, "query_tile": 128.0,
@@ -68,7 +68,7 @@ def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) ->
     products /= c["kv8_rate"] if narrow else 1.0
     drawing = 64 * key_dim * (1 + c["kv8_width"] if narrow else 2.0) / c["sm_bytes_clk"]
     step = (products**6 + drawing**6) ** (1 / 6)
-    reading = c["shared_reads"] * 64 * (key_dim + lora) * 2 / (128 * c["shared_efficiency"])
+    reading = c["shared_reads"] * 64 * (key_dim + lora) * b / (128 * c["shared_efficiency"])
     step = (step**3 + reading**3) ** (1 / 3) * (c["single_step"] if heads <= 1 else 1.0)
     # whole waves keep both SMs of every pair busy, the last one where it fills more than half of them
     last = waves - math.floor(waves)
@@ -127,6 +127,26 @@ def test_a_cache_of_8_bits_kept_in_16_takes_the_time_of_16() -> None:
     for part in ("fixed_s", "serial_cycles", "core_cycles", "memory_s", "stream_s"):
         assert getattr(narrow, part)[0] == getattr(wide, part)[0]
     assert _decoded(kv_dtype="fp8").memory_s[0] < wide.memory_s[0]
+
+
+def test_four_sms_of_a_cluster_share_the_products_of_a_sequence_and_split_no_keys() -> None:
+    given = {"kv_dtype": "fp8", "batch": 1.0, "paired_step": 1.0, "sm_bytes_clk": 1e3}
+    apart, together = (
+        _decoded(**given, head_tile=128.0, most_parts=1.0),
+        _decoded(**given, head_tile=64.0, most_parts=1024.0, cluster_heads=128.0),
+    )
+    # a quarter of the products, and of the reads of shared memory, on each
+    assert together.core_cycles[0] < apart.core_cycles[0] / 2
+    steps = math.ceil(LAYER["kv_len"] / 64)
+    products = 2 * 32 * 64 * 1088 / (load_gpu("a100-sxm").rate("tensor_bf16") * 0.61 * 1.3)
+    reading = 4 * 64 * 1088 / 4 / (128 * 0.44)
+    drawing = 64 * 576 * 1.4 / 1e3
+    step = ((products**6 + drawing**6) ** (1 / 2) + reading**3) ** (1 / 3)
+    assert together.core_cycles[0] == pytest.approx(steps * step)
+    # no other number of heads, nor 16 bits, has such a kernel
+    for others in ({"heads": 64.0}, {"kv_dtype": "bf16"}):
+        same = [_decoded(**{**given, **others}, cluster_heads=heads).core_cycles[0] for heads in (0.0, 128.0)]
+        assert same[0] == same[1]
 
 
 def test_blocks_on_both_sms_of_a_pair_slow_each_other() -> None:

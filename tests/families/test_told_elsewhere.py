@@ -11,6 +11,7 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
+from tracetool.families.attention.latent_hosts import WARPS_GAIN_8
 from tracetool.families.attention.problem import KV8_CAST_US
 from tracetool.families.attention.tile_sizes import SGLANG_ENCODER, SGLANG_TRITON, VLLM_TRITON
 from tracetool.families.implementations import FittedLaw, Implementation, implementations
@@ -21,6 +22,7 @@ from tracetool.model.members import members
 from tracetool.model.paced import memory_bytes_per_clock_sm, paced
 from tracetool.model.unmeasured_libraries import host_of
 from tracetool.replay.operator_tables import read_table
+from tracetool.replay.predict import predict_table
 
 B200, H200, RTX = (load_gpu(name) for name in ("b200-sxm", "h200-sxm", "rtx-5090"))
 
@@ -141,6 +143,15 @@ def test_what_differs_between_two_architectures_is_told_and_no_more() -> None:
     assert (told["launch_us"], told["combine_clk"], told["pass_factor"]) == (20.0, 100.0, 1.0)
 
 
+def test_nothing_is_added_to_a_form_that_is_told_where_it_was_measured() -> None:
+    law = replace(
+        laws()["decode"],
+        library_host={"x": {"pass_factor": (1.0, 0.1)}, "x/hopper": {"pass_factor": (0.0, 1.1)}},
+    )
+    told = _on(law, "b200-sxm", (_one(law, {"pass_factor": 0.7}, "h200-sxm"),), "x", "x")
+    assert told["pass_factor"] == 0.7
+
+
 def test_sglang_s_encoder_multiplies_each_row_once_where_its_tiles_are_large() -> None:
     law, rows = (
         laws()["encoder"],
@@ -182,6 +193,33 @@ def test_latents_of_8_bits_are_told_to_be_multiplied_as_they_lie_in_tensor_memor
         assert "dram_efficiency" not in here
     # a fit to rows of that architecture is free of it
     assert "dram_efficiency" not in host_of(law, "trtllm", "default", "blackwell")
+
+
+def test_latents_of_8_bits_are_met_as_they_lie_by_kernels_of_warps_on_the_newest() -> None:
+    prefill, decode = laws()["mla_prefill"], laws()["mla_decode"]
+    [lent] = members(prefill, RTX, "trtllm 1.3.0rc20", "default")
+    assert (lent.coefficients["expanded_in_8"], lent.coefficients["kv8_rate"]) == (1.0, WARPS_GAIN_8)
+    for library, name in (("trtllm", "default"), ("sglang", "trtllm_mla")):
+        [lent] = members(decode, RTX, f"{library} 1.3.0", name)
+        told = {"kv8_in_16": 0.0, "cluster_heads": 128.0, "head_tile": 64.0, "most_parts": 1.0}
+        assert {name: lent.coefficients[name] for name in told} == told
+        assert lent.coefficients["pass_factor"] > 0.0
+
+
+def test_rows_of_kernels_that_source_tells_alone_have_wider_bounds() -> None:
+    latent = {"op": "mla", "phase": "decode", "dtype": "bf16", "batch": 8, "q_len": 1, "kv_len": 8192}
+    latent |= {"kv_lora_rank": 512, "stack": "trtllm 1.3.0rc20", "implementation": "default"}
+    kinds = [(heads, kept) for heads in (128, 16) for kept in ("bf16", "fp8")]
+    frame = pl.DataFrame([{**latent, "heads": heads, "kv_dtype": kept} for heads, kept in kinds])
+    on = {gpu: predict_table(frame, gpu).frame for gpu in ("rtx-5090", "l40s")}
+    assert not on["l40s"]["basis"].str.contains("another kernel").any()
+    assert on["rtx-5090"]["basis"].str.contains("another kernel").to_list() == [False, True, False, True]
+    wide = on["rtx-5090"].select(pl.col("duration_high_us") / pl.col("duration_low_us")).to_series()
+    assert wide[1] > 1.4 * wide[0]
+    assert wide[3] > 1.4 * wide[2]
+    # four SMs of a cluster take no longer than two of 64 heads each
+    times = on["rtx-5090"]["duration_us"]
+    assert times[1] < 0.7 * times[0]
 
 
 def test_another_format_s_kernels_keep_step_with_the_chip_as_well() -> None:

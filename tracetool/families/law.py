@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.core.arrays import Ints
+from tracetool.core.arrays import Bools, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pieces import Pieces, joined
 from tracetool.hardware.gpu import Gpu
@@ -105,6 +105,9 @@ class Law:
     by_row : bool
         Whether the equations also take an array of each coefficient a fit moves, a value for every row: a fit
         then varies all of them at once.
+    unmeasured : callable, optional
+        Which rows run a kernel that source tells with these coefficients and nobody measured on any GPU,
+        shape (n,): their bounds are wider.
     other_kernels : bool
         Whether it is for kernels made for another architecture (``Architecture.other_kernels``): GPUs of
         that one lend the coefficients of ``parent``.
@@ -128,15 +131,20 @@ class Law:
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)
     pin: Callable[[OperatorColumns, Gpu, Coefficients], OperatorColumns] | None = None
     by_row: bool = False
+    unmeasured: Callable[[OperatorColumns, Gpu, Coefficients], Bools] | None = None
     other_kernels: bool = False
 
     def kind(self, rows: OperatorColumns) -> Ints:
         """Return the number of the kind of each row; all alike by default. Shape (n,)."""
         return np.zeros(len(rows), dtype=np.int64) if self.kind_of is None else self.kind_of(rows)
 
+    def every_value(self, given: Coefficients) -> dict[str, float]:
+        """Return every coefficient: the one given, or its prior."""
+        return {k: given.get(k, c.value) for k, c in self.priors.items()}
+
     def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
         """Return the parts of rows; a coefficient not given is its prior."""
-        values = {k: given.get(k, c.value) for k, c in self.priors.items()}
+        values = self.every_value(given)
         if len(rows) <= _AT_ONCE or any(np.ndim(value) for value in values.values()):
             return self.parts(rows, gpu, values)
         starts = range(0, len(rows), _AT_ONCE)

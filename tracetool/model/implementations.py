@@ -18,7 +18,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.model.candidates import is_known
 from tracetool.model.dispatched import dispatched, tells
 from tracetool.model.fitted_to import may_have_run
-from tracetool.model.members import in_other_library, members
+from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members, of_stand_in
 from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
@@ -89,7 +89,27 @@ def _priced(
         pieces, low, high = member_pieces(law, part, gpu, every, first, one_ran=known)
         if not known and not told_by_source(every) and (bands := transfer_bands(law.name)):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
-        parts.append(Priced(places, pieces, low, high, basis))
+        parts += _unmeasured_apart(law, part, gpu, every, Priced(places, pieces, low, high, basis))
+    return parts
+
+
+def _unmeasured_apart(
+    law: Law, rows: OperatorColumns, gpu: Gpu, every: tuple[Member, ...], known: Priced
+) -> list[Priced]:
+    """Return rows priced alike with those whose kernel nobody measured apart, which have wider bounds."""
+    if law.unmeasured is None or len(every) != 1:
+        return [known]
+    told = law.unmeasured(rows, gpu, law.every_value(every[0].coefficients))
+    if not told.any():
+        return [known]
+    low, high = of_stand_in(law.name, known.low[told], known.high[told])
+    basis = known.basis if ANOTHER_KERNEL in known.basis else f"{known.basis}, {ANOTHER_KERNEL}"
+    at = np.flatnonzero(told)
+    parts = [Priced(known.places[at], known.pieces.take(at), low, high, basis)]
+    if not told.all():
+        rest = np.flatnonzero(~told)
+        low, high = known.low[rest], known.high[rest]
+        parts.append(Priced(known.places[rest], known.pieces.take(rest), low, high, known.basis))
     return parts
 
 

@@ -177,7 +177,9 @@ def _told_there(
         if not factor and (prior.choices or here.get(name) != (factor, more)):
             told[name] = more
         elif factor == 1.0 and here.get(name) != (factor, more):
-            told[name] = values.get(name, prior.value) + more - here.get(name, (1.0, 0.0))[1]
+            of_measured, already = here.get(name, (1.0, 0.0))
+            if of_measured:  # a form that is told where it was measured holds none of what is added elsewhere
+                told[name] = values.get(name, prior.value) + more - already
     return told
 
 
@@ -242,3 +244,10 @@ def in_other_library(bound: Floats, factor: float) -> Floats:
     """
     more = np.minimum(np.sqrt(max(factor * factor - 1.0, 0.0)) * np.abs(bound), _MOST_OF_LIBRARY)
     return np.asarray(np.copysign(np.hypot(bound, more), bound), np.float64)
+
+
+def of_stand_in(law: str, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return the ln of bounds of rows whose kernel nobody measured: those, and of a stand-in, in squares."""
+    bands = transfer_bands(law)
+    below, above = bands.stand_in if bands is not None else (0.0, 0.0)
+    return np.asarray(-np.hypot(low, below)), np.asarray(np.hypot(high, above))

@@ -34,6 +34,9 @@ LEAST_HEADS, TURNED_HEADS, KEPT_HEADS, STEP_KEYS, TURNED_KEYS = 8.0, 16.0, 64.0,
 #: Bytes of a number of a part's result, and what one SM draws of them. [B], [B/clk] By definition of FP32 and
 #: of the port of an SM to L2.
 PART_BYTES, PORT_BYTES_CLK = 4.0, 64.0
+#: SMs of a cluster that meets the keys of a sequence together, each with a quarter of the products. [1] By
+#: definition of NVIDIA/TensorRT-LLM, cpp/kernels/xqa/mla_sm120.cu (``nbProducerCtasPerCga``, ``nbVSplit``).
+CLUSTER = 4.0
 #: p-norm: products with reads of shared memory. [1] A prior: with products at 0.9 of their peak the steps of
 #: A100 and L40S together give 2.8.
 SHARED_NORM = 3.0
@@ -47,20 +50,28 @@ class _Tiles:
     least: Floats  # keys of a part
     turned: Bools  # keys lie where matrix instructions take rows, few heads where they take columns
     together: Bools  # two SMs multiply one tile, with half of the keys each
+    cluster: Bools  # four SMs take all heads of a sequence
 
 
 def _tiles(s: Latents, gpu: Gpu, c: Coefficients) -> _Tiles:
     """Return what a block takes: of one size, or as Blackwell's generated kernels are chosen."""
     n, heads = len(s.batch), s.heads * s.q_len
+    none = np.zeros(n, dtype=np.bool_)
     if c["head_tile"] > 0:
-        none = np.zeros(n, dtype=np.bool_)
-        return _Tiles(np.full(n, c["head_tile"]), np.full(n, c["least_keys"]), none, none)
+        cluster = in_cluster(s, c)
+        tile = np.where(cluster, c["cluster_heads"] / CLUSTER, c["head_tile"])
+        return _Tiles(tile, np.full(n, c["least_keys"]), none, none, cluster)
     few = s.batch * np.ceil(heads / TURNED_HEADS)
     parts = np.minimum(np.ceil(s.kv_len / STEP_KEYS), np.maximum(np.floor(gpu.sm_count / few), 1.0))
     short = (s.kv_len / parts <= TURNED_KEYS) & (few <= gpu.sm_count)
     turned = (heads <= 2.0 * TURNED_HEADS) | short
     tile = np.where(turned, np.where(heads <= LEAST_HEADS, LEAST_HEADS, TURNED_HEADS), KEPT_HEADS)
-    return _Tiles(tile, np.full(n, 2.0 * STEP_KEYS), turned, ~turned & (heads >= 2.0 * KEPT_HEADS))
+    return _Tiles(tile, np.full(n, 2.0 * STEP_KEYS), turned, ~turned & (heads >= 2.0 * KEPT_HEADS), none)
+
+
+def in_cluster(s: Latents, c: Coefficients) -> Bools:
+    """Return which rows four SMs take together. Shape (n,)."""
+    return np.asarray((s.kv_size < s.size) & (s.heads == c["cluster_heads"]))
 
 
 def _value_share(s: Latents, tiles: _Tiles, blocks: Floats, sms: float) -> Floats:
@@ -77,7 +88,8 @@ def _step(s: Latents, tiles: _Tiles, value_dim: Floats, gpu: Gpu, c: Coefficient
     width = KEY_TILE * s.key_dim * np.where(narrow, 1.0 + c["kv8_width"], 2.0)
     step = combined(products, width * np.where(tiles.together, 0.5, 1.0) / c["sm_bytes_clk"], DRAW_NORM)
     # before Hopper each warp of 16 rows draws all keys and values of a step from shared memory
-    drawn = c["shared_reads"] * KEY_TILE * (s.key_dim + s.out_dim) * 2.0
+    drawn = c["shared_reads"] * KEY_TILE * (s.key_dim + s.out_dim) * np.where(narrow, 1.0, 2.0)
+    drawn = np.where(tiles.cluster, drawn / CLUSTER, drawn)
     drawing = drawn / (gpu.shared_bytes_per_clock_sm * c["shared_efficiency"])
     # where keys are rows each is read for the few heads beside it
     read = np.where(tiles.turned, KEY_TILE * (s.key_dim + value_dim) * np.where(narrow, 1.0, 2.0), 0.0)
@@ -94,6 +106,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     tiles = _tiles(s, gpu, c)
     lanes = s.batch * np.ceil(s.heads * s.q_len / tiles.heads)
     parts = np.minimum(split_keys(lanes, np.full(n, sms), s.kv_len, tiles.least), c["most_parts"])
+    parts = np.where(tiles.cluster, 1.0, parts)
     blocks = lanes * parts
     waves = blocks / sms
     value_dim = s.out_dim * _value_share(s, tiles, blocks, sms)
@@ -122,7 +135,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     projecting = c["projected"] * products / (s.rate * sms * c["projection_efficiency"])
     passed = c["pass_factor"] * s.passing_bytes + c["projected"] * moved
     reached = np.minimum(c["dram_efficiency"] * np.where(narrow, c["kv8_memory"], 1.0), 1.0)
-    work = latent_work(s, lanes * s.kv_len * s.key_dim * s.kv_size)
+    # half of a cluster draws the keys, half the values
+    draws = np.where(tiles.cluster, lanes / 2.0, lanes)
+    work = latent_work(s, draws * s.kv_len * s.key_dim * s.kv_size)
     launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(
         fixed_s=launch * 1e-6,
@@ -136,6 +151,12 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
         work=work,
     )
+
+
+def _unmeasured(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Bools:
+    """Return which rows run kernels of 8 bits that source tells alone. Shape (n,)."""
+    s = latents(rows, gpu)
+    return np.asarray((s.kv_size < s.size) & (c["cluster_heads"] > 0.0))
 
 
 MLA_DECODE = Law(
@@ -153,5 +174,6 @@ MLA_DECODE = Law(
     library_host=DECODE_HOST,
     elsewhere=DECODE_ELSEWHERE,
     by_row=True,
+    unmeasured=_unmeasured,
 )
 LAWS = (MLA_DECODE,)

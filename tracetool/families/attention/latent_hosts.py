@@ -9,7 +9,7 @@ Sources, all public: vllm-project/vllm, vllm/v1/attention/backends/mla (``MLACom
 (layers/attention/flashattention_backend.py, trtllm_mla_backend.py, triton_ops/extend_attention.py and
 server_args.py, ``triton_attention_num_kv_splits``); NVIDIA/TensorRT-LLM, cpp/tensorrt_llm
 (common/attentionOp.cpp, ``mlaGeneration``, kernels/mlaKernels.cu, thop/attentionOp.cpp, ``mFP8ContextMLA``,
-``mUseGenFlashMLA``); pytorch/pytorch, c10/util/Float8_e4m3fn.h.
+``mFP8GenerationMLA``, ``mUseGenFlashMLA``); pytorch/pytorch, c10/util/Float8_e4m3fn.h.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ _QUANTIZED: Final[Host] = {
     "kv8_launch_us": (0.0, CAST_US),
 }
 
+#: What products of 8 bits gain over those of 16 where warps multiply: the instruction takes half as many
+#: clocks, prompts of heads of 128 take an L40S 1.74 times as long in 16 bits. [1] A prior, rounded from the
+#: median of 9 shapes of 0.8 ms and more of TensorRT-LLM 1.3.0rc20.
+WARPS_GAIN_8: Final = 1.75
+
 #: Of prefill where nobody measured a library's kernels: in tensor memory a block takes two tiles of 128
 #: queries at once, as of other attention (``prefill.py``). [1] By definition of the sources there.
 PREFILL_ELSEWHERE: Final[dict[str, Host]] = {
@@ -99,6 +104,9 @@ PREFILL_HOST: Final[dict[str, Host]] = {
     },
     "trtllm/hopper": _QUANTIZED,
     "trtllm/blackwell": _QUANTIZED,
+    # the kernels of warps, of which those of 8 bits are built for Ada too (cpp/kernels/fmha_v2/setup.py,
+    # ``enumerate_qmma_flash_kernels``): Ada's context stays in 16 (``mFP8ContextMLA``)
+    "trtllm/blackwell-gb20x": {**_QUANTIZED, "kv8_rate": (0.0, WARPS_GAIN_8)},
 }
 
 #: Before Hopper TensorRT-LLM decodes by its kernel of prefill: 64 heads a tile, all keys of a sequence one
@@ -118,6 +126,20 @@ _BEFORE_HOPPER: Final[Host] = {
     "kv8_in_16": (0.0, 1.0),
 }
 
+#: GB20x runs the kernel of warps, too, which meets a cache of 8 bits as it lies. With 128 heads it runs
+#: XQA's in its place: a cluster of four SMs takes a sequence, two multiply keys by queries and two their
+#: values, all keys one after another (cpp/tensorrt_llm/kernels/decoderMaskedMultiheadAttention, ``isMLA`` of
+#: xqaParams.h, ``supportConfigMLA`` of decoderXQAImplJIT/kernelUtils.cpp, ``computeMultiBlockCountForMLA`` of
+#: decoderXQAImplCommon.h, up to March 2026 at least; later sources split keys and take fewer heads so, too;
+#: cpp/kernels/xqa/mla_sm120.cu). [1] By definition of TensorRT-LLM.
+_WARPS_8: Final[Host] = {
+    "most_parts": (0.0, 1.0),
+    "head_tile": (0.0, 64.0),
+    "shared_reads": (0.0, 4.0),
+    "kv8_in_16": (0.0, 0.0),
+    "kv8_rate": (0.0, WARPS_GAIN_8),
+    "cluster_heads": (0.0, 128.0),
+}
 
 #: Blackwell's generated kernels choose heads of a tile and parts by the work (``latent_decode.py``). [1] By
 #: definition of flashinfer-ai/flashinfer, include/flashinfer/trtllm/fmha/fmhaKernels.cuh.
@@ -143,6 +165,8 @@ DECODE_HOST: Final[dict[str, Host]] = {
     "sglang": {"projected": (0.0, 0.0), **_SGLANG_CAST},
     "sglang/triton": {"most_parts": (0.0, 8.0)},
     "sglang/trtllm": _GENERATED,
+    # FlashInfer's copy of XQA's kernel alone, split no more (csrc/xqa/mla_sm120.cu, ``launchMLAFlashInfer``)
+    "sglang/trtllm/blackwell-gb20x": _WARPS_8,
     "trtllm": {
         "projected": (0.0, 0.0),
         "kv8_convert_ops": (0.0, 0.1),
@@ -153,4 +177,5 @@ DECODE_HOST: Final[dict[str, Host]] = {
     "trtllm/ampere-ga100": _BEFORE_HOPPER,
     "trtllm/ampere-ga10x": _BEFORE_HOPPER,
     "trtllm/ada": _BEFORE_HOPPER,
+    "trtllm/blackwell-gb20x": {**_BEFORE_HOPPER, **_WARPS_8},
 }
