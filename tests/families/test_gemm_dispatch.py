@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.gemm.dispatch import BY_TIME, SGLANG, VLLM, dispatched
+from tracetool.families.gemm.dispatch import BY_TIME, SGLANG, VLLM, VLLM_BLOCKS, dispatched
 from tracetool.families.gemm.law import GEMM_FP8, GEMM_FP8_BLOCK, VLLM_KERNELS
 from tracetool.families.gemm.layout import TileRates
 from tracetool.families.gemm.problem import gemm_products
@@ -17,10 +17,12 @@ from tracetool.families.gemm.tile_cost import cost
 from tracetool.families.law import KERNEL_US
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
+from tracetool.model.members import members
 from tracetool.model.unmeasured_libraries import host_of
 from tracetool.replay.operator_tables import read_table
 
 L40S, H100, B200 = (load_gpu(name) for name in ("l40s", "h100-sxm", "b200-sxm"))
+RTX = load_gpu("rtx-pro-6000-bw-server")
 
 
 def _rows(*sizes: tuple[int, int, int], dtype: str = "fp8") -> OperatorColumns:
@@ -41,6 +43,14 @@ def _rows(*sizes: tuple[int, int, int], dtype: str = "fp8") -> OperatorColumns:
         (L40S, SGLANG, (64, 16385, 4096), (16, 64)),
         (B200, VLLM, (200, 4096, 4096), (64, 128)),
         (B200, SGLANG, (300, 4096, 4096), (128, 128)),
+        (RTX, VLLM, (16, 65536, 4096), (16, 64)),
+        (RTX, VLLM, (33, 4096, 4096), (64, 64)),
+        (RTX, VLLM, (257, 4096, 4096), (128, 128)),
+        (RTX, SGLANG, (1, 4096, 4096), (128, 128)),
+        (RTX, VLLM_BLOCKS, (64, 4096, 4096), (32, 128)),
+        (RTX, VLLM_BLOCKS, (256, 4096, 4096), (64, 128)),
+        (RTX, VLLM_BLOCKS, (4096, 4096, 4096), (128, 128)),
+        (RTX, VLLM_BLOCKS, (4094, 4096, 4096), (32, 128)),
     ],
 )
 def test_a_library_takes_the_tile_its_table_states(
@@ -60,8 +70,8 @@ def test_what_a_trace_states_comes_before_a_table() -> None:
 
 def test_every_table_covers_every_product() -> None:
     sizes = [(m, n, 512) for m in (1, 16, 17, 100, 200, 5000) for n in (64, 9000, 70000)]
-    for gpu in (L40S, H100, B200):
-        for table in (VLLM, SGLANG):
+    for gpu in (L40S, H100, B200, RTX):
+        for table in (VLLM, SGLANG, *([VLLM_BLOCKS] if gpu is RTX else [])):
             products = dispatched(gemm_products(_rows(*sizes), gpu), gpu, table)
             assert np.isfinite(products.tile_m * products.tile_n).all()
 
@@ -70,6 +80,25 @@ def test_source_tells_each_library_its_table() -> None:
     told = {name: host_of(GEMM_FP8, name, "", "hopper")["tile_table"] for name in ("vllm", "sglang")}
     assert told == {"vllm": (0.0, VLLM), "sglang": (0.0, SGLANG)}
     assert "tile_table" not in host_of(GEMM_FP8, "trtllm", "", "hopper")
+
+
+def test_source_tells_products_by_blocks_where_warps_take_scales() -> None:
+    """vLLM's have a table there alone; TensorRT-LLM's no longer scale sums, whatever Ada's took."""
+    places = ("ada", "hopper", "blackwell", "blackwell-gb20x")
+    name = "cutlassfp8blockscaledmmkernel"
+    told = [
+        host_of(GEMM_FP8_BLOCK, "vllm", name, place, elsewhere=True).get("tile_table") for place in places
+    ]
+    assert told == [None, None, None, (0.0, VLLM_BLOCKS)]
+    for other in ("deepgemm_x", "triton_x"):
+        by_time = host_of(GEMM_FP8_BLOCK, "vllm", other, "blackwell-gb20x", elsewhere=True)
+        assert by_time["tile_table"] == (0.0, BY_TIME)
+    assert "tile_table" not in host_of(GEMM_FP8_BLOCK, "vllm", name, "blackwell-gb20x")  # a fit is free of it
+    priors = GEMM_FP8_BLOCK.priors
+    for gpu, is_told in ((L40S, False), (RTX, True)):
+        [one] = members(GEMM_FP8_BLOCK, gpu, "trtllm 1.3.0rc20", "torch_flow")
+        for key in ("tensor_efficiency", "k_step_cycles"):
+            assert (one.coefficients[key] == priors[key].value) == is_told
 
 
 def test_quantizing_keeps_step_with_the_core_until_a_overflows_l2() -> None:

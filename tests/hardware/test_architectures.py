@@ -155,6 +155,12 @@ def test_only_the_data_center_blackwell_has_tensor_memory() -> None:
     assert load_gpu("b200-sxm").numbers["tensor_memory_bytes_per_sm"].value == 2**18
 
 
+def test_only_the_blackwell_of_warps_scales_in_their_instructions() -> None:
+    nvidia = [one for one in map(load_architecture, architecture_names()) if one.vendor == "nvidia"]
+    have = {one.name for one in nvidia if one.scales_in_warps}
+    assert have == {load_gpu("rtx-pro-6000-bw-server").architecture}
+
+
 def test_blackwell_ultra_doubles_the_special_functions() -> None:
     assert load_gpu("gb300").sfu_per_clock_sm == 2 * load_gpu("gb200").sfu_per_clock_sm == 32
     assert load_gpu("b300-sxm").sfu_per_clock_sm == 2 * load_gpu("h100-sxm").sfu_per_clock_sm

@@ -22,6 +22,9 @@ KERNEL_US: Final = 32.0
 _AT_ONCE = 4096
 #: In place of an architecture: all whose matrix instructions are of single warps. [1] By definition here.
 WARPS = "(warps)"
+#: In place of an architecture: all of these whose instructions take the scales of blocks. [1] By definition
+#: here.
+SCALED_WARPS = "(warps with scales)"
 #: In place of an architecture: all whose SMs have tensor memory. [1] By definition here.
 TENSOR_MEMORY = "(tensor memory)"
 
@@ -83,7 +86,8 @@ class Law:
         What the public source of a library nobody fitted tells of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
         library, on the architecture of that name or for kernels whose name has the word; :data:`WARPS` is any
-        without matrix instructions of warpgroups.
+        without matrix instructions of warpgroups, :data:`SCALED_WARPS` any of these whose instructions take
+        scales by blocks.
     elsewhere : mapping of str to mapping of str to (float, float)
         The same of a library's own kernels on an architecture where none of them was measured, beside what
         ``library_host`` tells; :data:`TENSOR_MEMORY` is any with tensor memory. A fit there is free of it.

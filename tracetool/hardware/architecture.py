@@ -82,6 +82,11 @@ class Architecture:
         """Whether more than a warp multiplies a tile: from Hopper on, in data centers."""
         return self.other_kernels is not None or self.has_tensor_memory
 
+    @property
+    def scales_in_warps(self) -> bool:
+        """Whether matrix instructions of single warps take 4 bits, and with them the scales of blocks."""
+        return "tensor_fp4" in self.shared.get("compute", {}) and not self.has_warpgroups
+
     def numbers(self) -> tuple[Number, ...]:
         """Return every number of the file, for those who check units and sources."""
         more = (self.other_kernels.rate_share,) if self.other_kernels else ()

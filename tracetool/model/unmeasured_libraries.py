@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -11,12 +12,11 @@ import numpy as np
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import (
     Implementation,
-    has_warpgroups,
     implementations,
     library_of,
     words_of,
 )
-from tracetool.families.law import TENSOR_MEMORY, WARPS, Law
+from tracetool.families.law import SCALED_WARPS, TENSOR_MEMORY, WARPS, Law
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.priors import prior_number
 from tracetool.model.mixtures import Member
@@ -107,15 +107,25 @@ def host_of(
     With ``elsewhere`` also what it tells of the library's own kernels where none was measured.
     """
     host = dict(law.library_host.get(library, {}))
-    places = {architecture} if has_warpgroups(architecture) else {architecture, WARPS}
-    if load_architecture(architecture).has_tensor_memory:
-        places.add(TENSOR_MEMORY)
+    places = _places(architecture)
     more = law.elsewhere.items() if elsewhere else ()
     for key, told in (*law.library_host.items(), *more):
         of, *which = key.split("/")
         if of == library and which and all(one in places or one in called for one in which):
             host |= told
     return host
+
+
+@cache
+def _places(name: str) -> frozenset[str]:
+    """Return what source may tell of a GPU by: its architecture, and what its matrix instructions are of."""
+    architecture = load_architecture(name)
+    kinds = {
+        WARPS: not architecture.has_warpgroups,
+        SCALED_WARPS: architecture.scales_in_warps,
+        TENSOR_MEMORY: architecture.has_tensor_memory,
+    }
+    return frozenset({name, *(kind for kind, holds in kinds.items() if holds)})
 
 
 def without_hosts(

@@ -13,11 +13,11 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.formats import dequantized, on_tensor
-from tracetool.families.gemm.dispatch import BY_TIME, SGLANG, VLLM, dispatched
+from tracetool.families.gemm.dispatch import BY_TIME, SGLANG, VLLM, VLLM_BLOCKS, dispatched
 from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates, in_l2
 from tracetool.families.instructions import older_kernels, rate_share
-from tracetool.families.law import KERNEL_US, TENSOR_MEMORY, Coefficients, Law
+from tracetool.families.law import KERNEL_US, SCALED_WARPS, TENSOR_MEMORY, Coefficients, Law
 from tracetool.families.loops import NEXT_US, graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -143,6 +143,22 @@ _PACKED = {
     f"vllm/deepgemm/{TENSOR_MEMORY}": _issued(VLLM_KERNELS + _PACKING_KERNELS),
     f"sglang/deepgemm/{TENSOR_MEMORY}": {"launch_us": (1.0, _PACKING_KERNELS * NEXT_US)},
 }
+#: What vLLM's products with scales by blocks are called that have no such table. [1] By definition of
+#: vllm-project/vllm, vllm/model_executor/kernels/linear/scaled_mm.
+_NO_TABLE = ("deepgemm", "triton", "flashinfer")
+#: TensorRT-LLM's products with scales by blocks where instructions of warps take these: TMA fills their
+#: steps, and no sums are scaled on the FP32 pipe, as they are in the kernels of Ada. What was measured there
+#: tells neither the rate nor a step: the priors hold. Those of vLLM scale their sums here, too, in tiles by a
+#: table. [units of law.toml] By definition of NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/cutlass_kernels/
+#: fp8_blockscale_gemm (sm120_blockwise_gemm/sm120_utils.cuh, ada_blockwise_gemm), and of vllm-project/vllm,
+#: scaled_mm_blockwise_sm120_fp8_dispatch.cuh.
+_IN_WARPS = {
+    f"trtllm/{SCALED_WARPS}": {
+        name: (0.0, _QUANTIZED[name].value) for name in ("tensor_efficiency", "k_step_cycles")
+    },
+    f"vllm/{SCALED_WARPS}": {"tile_table": (0.0, float(VLLM_BLOCKS))},
+    **{f"vllm/{other}/{SCALED_WARPS}": {"tile_table": (0.0, float(BY_TIME))} for other in _NO_TABLE},
+}
 GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON, pin=_pinned)
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law(
@@ -152,11 +168,11 @@ GEMM_FP8 = Law(
 GEMM_FP8_BLOCK = Law(
     "gemm_fp8_block",
     _gemm,
-    _QUANTIZED,
+    {**_QUANTIZED, **_DATA["dispatched_blocks"]},
     by_vendor=_ON,
     pin=_pinned,
     library_host=_BLOCK_HOST,
-    elsewhere=_PACKED,
+    elsewhere={**_PACKED, **_IN_WARPS},
 )
 GEMM_FP4 = Law("gemm_fp4", _fp4, {**_QUANTIZED, **_DATA["fp4"]}, by_vendor=_ON, pin=_pinned)
 GEMM_WEIGHT_ONLY = Law(
