@@ -49,6 +49,14 @@ def test_sizes_with_measured_tiles_take_the_fastest_of_them(way: int) -> None:
     assert by_table == [[False, True]]
 
 
+@pytest.mark.parametrize(("way", "gpu"), [(BY_EXPERTS, "h20"), (BY_TOKENS, "h20"), (BY_EXPERTS, "a800-sxm")])
+def test_a_gpu_nobody_measured_takes_the_tiles_its_library_has(way: int, gpu: str) -> None:
+    one = load_gpu(gpu)
+    [timed, *_] = [o.rows for o in offered(way, expert_layers(_layers(), one), one) if o.timed]
+    assert timed is not None
+    assert timed.tolist() == [True, False]
+
+
 @pytest.mark.parametrize(("dtype", "gpu"), [("fp8", "h200-sxm"), ("bf16", "l40s")])
 def test_other_formats_and_gpus_keep_the_default(dtype: str, gpu: str) -> None:
     one = load_gpu(gpu)
