@@ -18,8 +18,12 @@ from tracetool.families.moe.tiles import (
     EXPERTS_BEFORE,
     FASTEST,
     FIRST_MADE,
+    FIRST_OF_WARPS,
+    FIRST_WARPS,
+    FIRST_WARPS_4,
     MIDDLE_MADE,
     TUNED,
+    Tile,
     offered,
 )
 from tracetool.families.pieces import duration_s
@@ -149,6 +153,30 @@ def test_source_tells_which_libraries_time_generated_kernels(
     law: str, library: str, name: str, table: int
 ) -> None:
     assert host_of(laws()[law], library, name, "blackwell")["tile_table"] == (0.0, table)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tile"), [("bf16", FIRST_WARPS), ("fp8", FIRST_WARPS), ("nvfp4", FIRST_WARPS_4)]
+)
+def test_untimed_experts_of_warps_take_the_first_tile_of_their_format(dtype: str, tile: Tile) -> None:
+    rtx = load_gpu("rtx-pro-6000-bw-server")
+    chosen = [
+        one for one in offered(FIRST_OF_WARPS, expert_layers(_layers(dtype), rtx), rtx)
+        if one.rows is not None and one.rows.all()
+    ]  # fmt: skip
+    assert [(one.tile, one.timed) for one in chosen] == [(tile, False)]
+
+
+def test_source_tells_which_libraries_time_experts_where_instructions_are_of_warps() -> None:
+    name, first = "x_flashinfer_cutlass_x", (0.0, FIRST_OF_WARPS)
+    for law in ("moe", "moe_fp8"):
+        for library in ("vllm", "sglang"):
+            assert host_of(laws()[law], library, name, "blackwell-gb20x")["tile_table"] == first
+            assert host_of(laws()[law], library, name, "hopper")["tile_table"] != first
+        assert host_of(laws()[law], "trtllm", "moe_torch_flow_cutlass", "ada")["tile_table"] == (0.0, FASTEST)
+    four = laws()["moe_fp4"]
+    assert host_of(four, "vllm", name, "blackwell-gb20x", elsewhere=True)["tile_table"] == first
+    assert "tile_table" not in host_of(four, "vllm", name, "blackwell", elsewhere=True)
 
 
 def test_no_fit_tries_what_source_alone_tells() -> None:

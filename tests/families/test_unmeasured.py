@@ -161,6 +161,29 @@ def test_experts_whose_library_times_no_tiles_run_the_first_of_the_list() -> Non
     assert 2.0 not in {one.coefficients.get("tile_table", 0.0) for one in blocks}
 
 
+@pytest.mark.parametrize("law", ["moe", "moe_fp8"])
+def test_experts_of_warps_are_the_kernels_of_ada(law: str) -> None:
+    """FlashInfer's of Hopper and of the B200 stand for none where matrix instructions are of warps."""
+    called = {"moe": "vllm_unquantizedfusedmoe", "moe_fp8": "vllm_modeloptfp8moe"}[law]
+    name = f"{called}_flashinfer_cutlass_flashinferexperts"
+    rtx = load_gpu("rtx-pro-6000-bw-server")
+    for stack, kernel in (("vllm 0.24.0", name), ("sglang 0.5.14", "sglang_flashinfer_cutlass_moe")):
+        first = members(laws()[law], rtx, stack, kernel)[0]
+        assert first.name == "trtllm-moe-torch-flow-cutlass"
+        assert first.basis.startswith("transferred from l40s")
+        assert first.coefficients["tile_table"] == 10.0
+    # as wide as a library left out, and never narrower than under the library that measured them
+    told, own = (members(laws()[law], rtx, *which)[0].band for which in (
+        ("vllm 0.24.0", name), ("trtllm 1.3.0rc20", "moe_torch_flow_cutlass"),
+    ))  # fmt: skip
+    assert told[0] <= own[0]
+    assert told[1] >= own[1]
+    for gpu in ("h200-sxm", "gb300"):  # with warpgroups and with tensor memory they keep their own
+        assert [one.name for one in members(laws()[law], load_gpu(gpu), "vllm 0.24.0", name)] == [
+            "vllm-flashinfer-cutlass"
+        ]
+
+
 def test_the_first_tile_computes_128_tokens_for_one_and_reads_them_for_16_columns() -> None:
     """As slow with one token as with 128, and slower than the fastest tile by the padding it computes."""
     law = laws()["moe"]

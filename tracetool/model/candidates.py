@@ -17,7 +17,7 @@ from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
 from tracetool.model.other_formats import architectures_of
-from tracetool.model.projects import is_untimed, project_of, runs_on
+from tracetool.model.projects import built_apart, is_untimed, project_of, runs_on
 from tracetool.model.stand_ins import same_kernels, stands_in
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
@@ -58,7 +58,7 @@ def candidates(
     library, called = library_of(stack), words_of(name)
     # a kernel that ran with the matrix instructions of two architectures, in any format, is made for any
     same = tuple(one for one in every if library and one.stack == library and called in one.names)
-    if called and (anywhere := tuple(one for one in same if len(architectures_of(one, law)) > 1)):
+    if called and (anywhere := tuple(one for one in same if _made_for_any(one, law, architecture))):
         return anywhere
     # what a library runs untimed tells nothing of others that call the same kernels, nor of other lists
     timed = (one for one in every if not library or _lists_its_tiles(one, law, library, architecture))
@@ -112,6 +112,12 @@ def _called(
         if pool is made_elsewhere and pool:
             return _nearest(pool, law, architecture)
     return _nearest(_alike(of_library or every, called), law, architecture)
+
+
+def _made_for_any(one: Implementation, law: str, architecture: str) -> bool:
+    """Return whether a kernel ran on two architectures, and its source has no other for this one."""
+    measured = architectures_of(one, law)
+    return len(measured) > 1 and not built_apart(one, law, measured, architecture)
 
 
 def _lists_its_tiles(one: Implementation, law: str, library: str, architecture: str) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 import tomli
 
-from tracetool.families.implementations import Implementation
+from tracetool.families.implementations import Implementation, has_warpgroups
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Project:
     untimed: frozenset[str]  # libraries that run a default where others have the kernels timed first
     formats: frozenset[str]  # laws it is for: whose kernels come in tiles to time, or are made for few
     only: frozenset[str]  # architectures they are made for, none where any
+    apart: frozenset[str]  # laws whose kernels are others where matrix instructions are of single warps
 
     def names(self, called: str) -> bool:
         """Return whether a name is that of one of the project's kernels."""
@@ -52,6 +54,12 @@ def runs_on(one: Implementation, law: str, architecture: str) -> bool:
     return all(architecture in only for only in told)
 
 
+def built_apart(one: Implementation, law: str, measured: Iterable[str], architecture: str) -> bool:
+    """Return whether an architecture's matrix instructions run other kernels than any that was measured."""
+    apart = any(p.made(one) for p in _projects() if law in p.apart)
+    return apart and all(has_warpgroups(place) != has_warpgroups(architecture) for place in measured)
+
+
 @cache
 def _projects() -> tuple[Project, ...]:
     text = resources.files(__package__).joinpath("projects.toml").read_text("utf-8")
@@ -63,6 +71,7 @@ def _projects() -> tuple[Project, ...]:
             frozenset(entry["untimed"]),
             frozenset(entry["formats"]),
             frozenset(entry.get("only", ())),
+            frozenset(entry.get("apart", ())),
         )
         for title, entry in tomli.loads(text).items()
     )

@@ -14,7 +14,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.instructions import rate_share
-from tracetool.families.law import Coefficients, Law
+from tracetool.families.law import SCALED_WARPS, WARPS, Coefficients, Law
 from tracetool.families.loops import NEXT_US
 from tracetool.families.moe.problem import Experts, expert_layers, layers_work, stored_formats
 from tracetool.families.moe.tiles import (
@@ -26,6 +26,7 @@ from tracetool.families.moe.tiles import (
     EXPERTS_BEFORE,
     FASTEST,
     FIRST_MADE,
+    FIRST_OF_WARPS,
     MIDDLE_MADE,
     UNTIMED,
     Tile,
@@ -185,14 +186,19 @@ _TIMED = {
 }
 #: The first tile runs in clusters of one block, which fill shared memory at what streams reach of L2's peak.
 _UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 0.7)}
+_MIDDLE: dict[str, tuple[float, float]] = {"tile_table": (0.0, MIDDLE_MADE)}
+_UNTIMED_WARPS: dict[str, tuple[float, float]] = {"tile_table": (0.0, FIRST_OF_WARPS)}
 #: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time.
-#: On Hopper FlashInfer has CUTLASS's experts alone. Triton's and Marlin's kernels go by tables, vLLM's of 16
-#: bits before version 0.16, when it called them otherwise, as SGLang's do.
+#: On Hopper, and where matrix instructions are of warps, FlashInfer has CUTLASS's experts alone. Triton's and
+#: Marlin's kernels go by tables, vLLM's of 16 bits before version 0.16, when it called them otherwise, as
+#: SGLang's do.
 _TILED_HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm/flashinfer/hopper": _UNTIMED,
     "vllm/triton": {"tile_table": (0.0, BY_TOKENS)},
     "vllm/vllm_fused_moe": {"tile_table": (0.0, EXPERTS_BEFORE)},
     "sglang/flashinfer/hopper": _UNTIMED,
+    f"vllm/flashinfer/{WARPS}": _UNTIMED_WARPS,
+    f"sglang/flashinfer/{WARPS}": _UNTIMED_WARPS,
     "sglang/triton": {"tile_table": (0.0, BY_EXPERTS)},
 }
 _BLOCK_HOST: dict[str, dict[str, tuple[float, float]]] = {
@@ -225,6 +231,17 @@ _HOSTS = {
     "moe_fp8": _TILED_HOST,
     "moe_fp8_block": _BLOCK_HOST,
     "moe_weight_only": _WEIGHT_HOST,
+}
+#: Experts of 4 bits that both run by FlashInfer's CUTLASS where instructions of warps take scales, and that
+#: loops over them time as little (vllm/model_executor/layers/fused_moe/oracle/nvfp4.py of version 0.24.0;
+#: sglang/srt/server_args.py, ``moe_runner_backend`` on SM120, of 0.5.14). [units of law.toml] By definition
+#: of these.
+_ELSEWHERE: dict[str, dict[str, dict[str, tuple[float, float]]]] = {
+    "moe_fp4": {
+        f"{library}/{kernel}/{SCALED_WARPS}": told
+        for library in ("vllm", "sglang")
+        for kernel, told in (("flashinfer", _UNTIMED_WARPS), ("flashinfer_trtllm", _MIDDLE))
+    }
 }
 #: What vLLM and SGLang pad the sizes of MXFP4 weights to for these kernels. [elements] By definition of
 #: vllm-project/vllm and sgl-project/sglang, layers/quantization/mxfp4.py (``create_weights``).
@@ -264,6 +281,7 @@ def _law(name: str) -> Law:
             "vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {}),
             **_made_host(name),
         },
+        elsewhere=_ELSEWHERE.get(name, {}),
     )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ FASTEST, BY_EXPERTS, UNTIMED, BY_TOKENS, BLOCK, BLOCK_BY_TOKENS, BY_PAIRS, EXPER
 #: The same of kernels made for tensor memory: the first, or the middle, of the tiles about the pairs of an
 #: expert. [1] By definition, as above.
 FIRST_MADE, MIDDLE_MADE = 8, 9
+#: The first of a list, of kernels made for instructions of warps. [1] By definition, as above.
+FIRST_OF_WARPS = 10
 #: Tiles of which the library picks the fastest. [elements] A prior.
 TILES = (
     Tile(16.0, 64.0),
@@ -54,6 +56,11 @@ TILES = (
 #: Tile of CUTLASS experts on Hopper that nobody timed: the first of the list. [elements] By
 #: NVIDIA/TensorRT-LLM, ``get_candidate_tiles_sm90`` and, in FlashInfer too, ``mAllProfiles.front()``.
 FIRST = Tile(128.0, 16.0)
+#: The same where matrix instructions are of warps: of 16 bits and FP8 the kernels made for Ampere and Ada, of
+#: 4 bits those that TMA fills. [elements] By NVIDIA/TensorRT-LLM, ``get_candidate_tiles`` and
+#: ``get_candidate_configs_sm120``, and in FlashInfer, too (csrc/nv_internal/tensorrt_llm/kernels/
+#: cutlass_kernels/cutlass_heuristic.cpp).
+FIRST_WARPS, FIRST_WARPS_4 = Tile(32.0, 128.0), Tile(128.0, 128.0, 256.0)
 #: Tiles of Triton's kernels without a measured table, up to a number of tokens for each expert of the GPU.
 #: [tokens; elements] By ``get_default_config`` of sglang, and of vllm before version 0.16.
 EXPERTS_TABLE = ((1.0, Tile(16.0, 32.0, 64.0, 4.0)), (np.inf, Tile(64.0, 64.0, 32.0, 4.0)))
@@ -140,6 +147,9 @@ def offered(way: float, e: Experts, gpu: Gpu) -> list[Offer]:
         return [Offer(tile) for tile in TILES]
     if way == UNTIMED:
         return [Offer(FIRST)]
+    if way == FIRST_OF_WARPS:
+        few = e.size <= BYTES_OF_4_BITS
+        return [Offer(FIRST_WARPS, ~few, timed=False), Offer(FIRST_WARPS_4, few, timed=False)]
     if way in {FIRST_MADE, MIDDLE_MADE}:
         return _made(way, e)
     rows_of, timed = _count(way, e), _tuned(way, e, gpu)
