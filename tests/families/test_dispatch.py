@@ -32,6 +32,7 @@ def _experts(stack: str = "vllm 0.24.0", dtype: str = "fp8_block", **more: str) 
         ("vllm", "h200-sxm", {TRITON: [0, 2], CUTLASS: [1]}),
         ("vllm 0.22.0", "h100-sxm", {"": [0, 1, 2]}),
         ("vllm 0.24.0", "b200-sxm", {"": [0, 1, 2]}),
+        ("vllm 0.24.0", "rtx-pro-6000-bw-server", {TRITON: [0, 1, 2]}),
         ("sglang 0.5.14", "h100-sxm", {"": [0, 1, 2]}),
     ],
 )
@@ -40,6 +41,14 @@ def test_experts_by_blocks_go_by_how_they_are_divided(
 ) -> None:
     found = dispatched(laws()["moe_fp8_block"], _experts(stack), load_gpu(gpu), stack)
     assert {kernel: places.tolist() for kernel, places in found} == told
+
+
+@pytest.mark.parametrize(("law", "dtype"), [("moe", "bf16"), ("moe_fp8", "fp8"), ("moe_fp4", "nvfp4")])
+def test_experts_of_warps_are_cutlass_s(law: str, dtype: str) -> None:
+    rtx = load_gpu("rtx-pro-6000-bw-server")
+    for stack, kernel in (("vllm 0.24.0", CUTLASS), ("vllm 0.22.0", "")):
+        [(told, places)] = dispatched(laws()[law], _experts(stack, dtype), rtx, stack)
+        assert (told, places.tolist()) == (kernel, [0, 1, 2])
 
 
 def test_weights_of_four_bits_are_marlins() -> None:
@@ -56,6 +65,7 @@ def test_weights_of_four_bits_are_marlins() -> None:
         ("vllm 0.22.0", "h200-sxm", ["flashinfer", "flashinfer", "deepgemm", "cutlass", "cutlass"]),
         ("vllm 0.24.0", "b200-sxm", ["deepgemm", "deepgemm", "deepgemm", "cutlass", "cutlass"]),
         ("vllm 0.24.0", "l40s", [""] * 5),
+        ("vllm 0.22.0", "rtx-pro-6000-bw-server", ["cutlass"] * 5),
         ("sglang 0.5.14", "h100-sxm", [""] * 5),
     ],
 )
