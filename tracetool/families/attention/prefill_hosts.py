@@ -73,7 +73,9 @@ _ENCODER_TRITON: Final[Host] = {
 }  # fmt: skip
 ENCODER_ELSEWHERE: Final[dict[str, Host]] = {
     **{key: told for key, told in ELSEWHERE.items() if key != "sglang/triton"},
-    **{f"sglang/triton/{beyond}": _ENCODER_TRITON for beyond in ("hopper", "blackwell", "blackwell-gb20x")},
+    "sglang/triton/hopper": _ENCODER_TRITON,
+    "sglang/triton/blackwell": _ENCODER_TRITON,
+    "sglang/triton/blackwell-gb20x": _ENCODER_TRITON,
 }
 #: Loops that begin at the first tile of a window, and masks without a branch: SGLang's kernels in Triton meet
 #: each tile and ask whether any of it counts (vllm/v1/attention/ops/triton_unified_attention.py).
