@@ -66,6 +66,14 @@ def test_programs_are_fitted_and_held_out(tmp_path: Path) -> None:
     assert "[monitor]" in made.toml
 
 
+def test_a_table_named_twice_tells_no_more_than_once(tmp_path: Path) -> None:
+    table = program_table(tmp_path / "programs.parquet")
+    once, twice = (calibrate([table] * times, "a10") for times in (1, 2))
+    assert twice.coefficients.equals(once.coefficients)
+    assert twice.errors.equals(once.errors)
+    assert set(twice.notes) - set(once.notes) == {f"{table} is named more than once: it counts once"}
+
+
 def test_a_row_the_monitor_did_not_read_is_left_out_and_listed(tmp_path: Path) -> None:
     frame = pl.read_parquet(program_table(tmp_path / "programs.parquet"))
     path = tmp_path / "unread.parquet"

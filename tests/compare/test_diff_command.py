@@ -112,6 +112,13 @@ def test_sides_may_be_given_run_by_run(folders: Path, cli: Callable[..., Ran]) -
     assert len(json.loads(out)["base"]) == 3
 
 
+def test_a_run_named_twice_is_no_repeated_run(folders: Path, cli: Callable[..., Ran]) -> None:
+    base, head = (folders / side / "run-0.tracetool" for side in ("base", "slow"))
+    once = json.loads(cli("diff", base, head, "--json")[1])
+    again = ["--base", base, "--base", base, "--head", head, "--head", head.parent / "run-0*"]
+    assert json.loads(cli("diff", *again, "--json")[1]) == once
+
+
 def test_the_model_alone_judges_more_work_at_a_fixed_clock(
     folders: Path, tmp_path: Path, cli: Callable[..., Ran]
 ) -> None:

@@ -30,6 +30,7 @@ from tracetool.sources.detect import detect, readable
 from tracetool.sources.format import Format, ReadOptions
 from tracetool.sources.io.text import content_bytes
 from tracetool.sources.read import read_source
+from tracetool.sources.repeated import without_repeats
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run
@@ -131,22 +132,23 @@ def _ingest(
     paths: list[tuple[Path, Literal["telemetry"] | None]] = [(Path(p), None) for p in traces] + [
         (Path(p), "telemetry") for p in power
     ]
+    paths, repeats = without_repeats(paths, lambda named: named[0])
     with temporary_folder() as scratch, _Beside(1) as beside:
         options = ReadOptions(nsys, ratio_cap(), shown, scratch)
         read = _read(paths, options, beside)
         if read.large:
-            written = _large(read, options, tz=tz, model=model, target=target, whole=redact)
+            written = _large(read, options, tz=tz, model=model, target=target, whole=redact, made=repeats)
             if written is not None:
                 return written
         sources, sums = read.sources, read.sums
         everything = sources
         counters = [s for s in everything if s.trace.counted.height]
         sources = _with_times(everything)
-        notes: list[str] = []
+        notes = repeats
         if stated := {s.path.name: s.trace.stated for s in everything if s.trace.stated.height}:
             from tracetool.sources.pytorch.execution import tell_shapes  # decodes JSON: not for every start
 
-            notes = tell_shapes(stated, [s.trace for s in sources])
+            notes = [*repeats, *tell_shapes(stated, [s.trace for s in sources])]
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
         for source in sources:
@@ -236,7 +238,14 @@ def _load_families() -> None:
 
 
 def _large(
-    read: _Read, options: ReadOptions, *, tz: str | None, model: str | None, target: Path, whole: bool
+    read: _Read,
+    options: ReadOptions,
+    *,
+    tz: str | None,
+    model: str | None,
+    target: Path,
+    whole: bool,
+    made: Sequence[str],
 ) -> Path | None:
     """Write the run of one large trace and power logs; else read what is large at once, in its place."""
     logs_only = not any(s.trace.activities.height or s.trace.counted.height for s in read.sources)
@@ -244,7 +253,7 @@ def _large(
         at, trace = next(iter(read.large.items()))
         ordered = [read.sums[at], *read.sums[:at], *read.sums[at + 1 :]]
         written = ingest_large(
-            *trace, options, read.sources, tz=tz, model=model, target=target,
+            *trace, options, read.sources, tz=tz, model=model, target=target, made=made,
             sums=lambda: [s.result() for s in ordered],
         )  # fmt: skip
         if written is not None:

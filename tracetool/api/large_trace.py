@@ -40,6 +40,7 @@ def ingest_large(
     tz: str | None,
     model: str | None,
     target: Path,
+    made: Sequence[str],
     sums: Callable[[], Sequence[str]],
 ) -> Path | None:
     """Write the run of one large trace and its power logs; None where the file must be read at once.
@@ -52,6 +53,8 @@ def ingest_large(
         Its format.
     logs : sequence of Source
         Power logs, read.
+    made : sequence of str
+        Warnings of what was named.
     sums : callable
         Returns the SHA-256 of trace and logs, in this order.
 
@@ -90,7 +93,7 @@ def ingest_large(
     signatures, number = joined.signatures()
     signatures = signatures.with_columns(families_of(signatures).alias("family"))
     tables = {"signatures": signatures, "devices": devices, **joined.small()}
-    warnings += ingest_warnings([], unused, clock, tables)
+    warnings += ingest_warnings([], [*made, *unused], clock, tables)
     info = {
         "clock": clock,
         "sources": [{**d, "sha256": s} for d, s in zip(described, sums(), strict=True)],

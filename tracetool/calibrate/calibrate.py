@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
@@ -19,6 +20,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.sources.repeated import without_repeats
 from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PARTS", "CalibrationResult", "calibrate"]
@@ -62,6 +64,15 @@ def calibrate(
         raise BadInput(
             "calibrate needs at least one run or table", "give an idle curve, a sweep, a run or kernels"
         )
+    paths, repeats = without_repeats([Path(path) for path in sources], Path)
+    result = _calibrated(gpu_spec, paths, part, reporter)
+    return replace(result, notes=(*repeats, *result.notes)) if repeats else result
+
+
+def _calibrated(
+    gpu_spec: Gpu, sources: Sequence[Path], part: str | None, reporter: Progress
+) -> CalibrationResult:
+    """Return the fit of checked sources; ``part`` is None where nobody asked for one."""
     asked, part = part, part or ("power" if any(tells_power(path) for path in sources) else "time")
     read: list[Measured] = []
     timed: list[Timed] = []

@@ -92,7 +92,9 @@ def basis_named(text: str) -> Basis | Literal["auto"]:
 
 
 def expand(paths: Sequence[Path | str]) -> list[Path]:
-    """Return the runs and tables a list of paths names: folders of runs and patterns are opened.
+    """Return the runs and tables a list of paths names, each once: folders of runs and patterns are opened.
+
+    A run named twice is no repeated run: it would make intervals narrower and show nothing.
 
     Raises
     ------
@@ -120,7 +122,10 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
             raise BadInput.in_file(
                 path, "no such run or table", "make one with: tracetool ingest TRACE -o RUN"
             )
-    return run_paths
+    once: dict[Path, Path] = {}
+    for path in run_paths:
+        once.setdefault(path.resolve(), path)
+    return list(once.values())
 
 
 def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> Basis:
