@@ -197,6 +197,21 @@ def test_a_model_too_large_says_so() -> None:
         _one(gpu="rtx-3060")
 
 
+def test_the_largest_batch_is_one_number_and_no_gpu_holds_more_than_it_has() -> None:
+    long = {"isl": 32768, "osl": 512}
+    fitting, beyond = (tt.forecast(CONFIG, **{**CHAT, **long, "bs": bs}) for bs in (13, 18))
+    assert fitting.frame["largest_batch"].item() == beyond.frame["largest_batch"].item() == 13
+    assert not [note for note in fitting.notes if "at once" in note]
+    assert any(
+        "18 requests do not fit the memory of h100-sxm at once, 13 do" in note for note in beyond.notes
+    )
+    assert beyond.frame["memory_gib_high"].item() <= 80.0
+    with pytest.raises(
+        tt.BadInput, match="160 GiB beside 15 GiB of weights .the largest batch that fits is 13"
+    ):
+        _one(**long, bs=40)
+
+
 def test_where_every_case_fails_nothing_is_written(config: Path, tmp_path: Path) -> None:
     table, out = tmp_path / "cases.csv", tmp_path / "out.parquet"
     table.write_text(f"model,gpu,tp\n{config},h100-sxm,5\n", "utf-8")

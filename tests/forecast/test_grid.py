@@ -96,6 +96,29 @@ def test_a_case_that_cannot_run_spoils_no_other() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        ({"mode": "serve", "isl": 32768, "osl": 512, "bs": [10, 13, 18]}, [True, True, False]),
+        ({"mode": "train", "gpus": 8, "gbs": 128, "seq": 8192, "bs": 1, "zero": [1, 3]}, [False, True]),
+    ],
+)
+def test_no_batch_beyond_the_memory_is_best(asked: dict[str, Any], fits: list[bool]) -> None:
+    result = tt.forecast(CONFIG, gpu="h100-sxm", **asked)
+    marked = pl.any_horizontal("pareto_latency", "pareto_throughput", pl.col("goals") != "")
+    assert (
+        result.frame.select((pl.col("bs") <= pl.col("largest_batch")).alias("fits"))["fits"].to_list() == fits
+    )
+    assert not result.frame.filter(marked & (pl.col("bs") > pl.col("largest_batch"))).height
+    assert f"1 of {len(fits)} cases do not fit the memory" in result.notes[-1]
+
+
+def test_where_no_batch_fits_the_cases_are_compared_all_the_same() -> None:
+    result = tt.forecast(CONFIG, gpu="h100-sxm", mode="train", gpus=8, gbs=128, seq=8192, bs=[4, 8])
+    assert result.best.height
+    assert "compared all the same" in result.notes[-1]
+
+
+@pytest.mark.parametrize(
     ("words", "name"),
     [("--bs 1,x", "bs"), ("--bs 1 --clock 5:1:1", "clock_mhz"), ("--gpu h100-sxm,gtx-9999", "gtx-9999"),
      ("--mode prefill,serve", "mode"), ("--bs=", "--bs"), ("--bs 1,8 --slowdown -1", "--slowdown")],

@@ -60,6 +60,8 @@ def explored(
 ) -> Explored:
     """Return forecasts of a grid with fronts and goals.
 
+    Cases whose batch does not fit the memory are on no front and the best of nothing, unless all are such.
+
     Parameters
     ----------
     frame : DataFrame, shape (cases, columns)
@@ -87,12 +89,14 @@ def explored(
     joules, times = (_floats(frame[name]) for name in (energy, latency))
     count = np.array([np.nan if n is None else n for n in gpus], np.float64)
     rate = _floats(frame["power_w"]) / joules / count
-    places = _goals(valid, joules, times, rate, latency, slowdown)
+    fits = _fits(frame)
+    judged = valid & fits if (valid & fits).any() else valid
+    places = _goals(judged, joules, times, rate, latency, slowdown)
     reached = [", ".join(goal for goal, at in places.items() if at == row) for row in range(len(valid))]
     frame = frame.with_columns(
         pl.Series(RATE, rate).fill_nan(None),
-        pl.Series(BY_LATENCY, _front(valid, times, joules)),
-        pl.Series(BY_THROUGHPUT, _front(valid, 1.0 / np.where(valid, rate, 1.0), joules)),
+        pl.Series(BY_LATENCY, _front(judged, times, joules)),
+        pl.Series(BY_THROUGHPUT, _front(judged, 1.0 / np.where(judged, rate, 1.0), joules)),
         pl.Series(GOALS, reached),
     )
     best = pl.concat([pl.DataFrame({"goal": list(places)}), frame[list(places.values())]], how="horizontal")
@@ -101,7 +105,20 @@ def explored(
     if failed:
         first = frame["error"].drop_nulls()[0]
         notes = (f"{failed} of {frame.height} cases cannot run; the first: {first}",)
+    if beyond := int((valid & ~fits).sum()):
+        which = "are on no front" if judged is not valid else "are compared all the same"
+        notes += (
+            f"{beyond} of {frame.height} cases do not fit the memory (bs above largest_batch) and {which}",
+        )
     return Explored(frame, best, tuple(varied), latency, energy, slowdown, notes)
+
+
+def _fits(frame: pl.DataFrame) -> Bools:
+    """Return whether the batch of each case is no more than what the memory holds; where not known, yes."""
+    batch = pl.col("bs").cast(pl.Float64).fill_null(1.0) if "bs" in frame.columns else pl.lit(1.0)
+    return frame.select((batch <= pl.col("largest_batch")).fill_null(value=True).alias("fits"))[
+        "fits"
+    ].to_numpy()
 
 
 def _floats(column: pl.Series) -> Floats:

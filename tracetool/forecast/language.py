@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,17 +13,10 @@ from tracetool.families.implementations import library_of
 from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Case, Division
 from tracetool.forecast.engine import Engine, check_sampling, engine_of
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
+from tracetool.forecast.held import Held, context_room, free_bytes, held_by
 from tracetool.forecast.host import eager_host, stated_host
 from tracetool.forecast.logits import Logits
-from tracetool.forecast.memory import (
-    GIB,
-    MEMORY_ERROR,
-    RUNTIME_BYTES,
-    Footprint,
-    activation_bytes,
-    largest_batch,
-    request_bytes,
-)
+from tracetool.forecast.memory import GIB, Footprint
 from tracetool.forecast.model import Model, Prompt
 from tracetool.forecast.passes import Forward
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
@@ -50,8 +42,7 @@ class LanguagePlan:
     engine: Engine
     passes: tuple[PassRows, ...]
     hosts: tuple[HostTime, ...]
-    footprint: Footprint
-    largest: float
+    held: Held
 
     def forecast(self, steps: Sequence[Step]) -> Forecast:
         """Return the figures, given the passes as they run."""
@@ -159,8 +150,7 @@ class LanguagePlan:
         weights: Sequence[float],
         facts: dict[str, float],
     ) -> Forecast:
-        memory = self.footprint.total / GIB
-        figures["memory_gib"] = Figure.of(memory, MEMORY_ERROR, MEMORY_ERROR)
+        figures["memory_gib"] = self.held.memory
         busy = sum(w * s.kernel_s for w, s in zip(weights, steps, strict=True)) or 1.0
         covered = sum(w * s.kernel_s * s.covered for w, s in zip(weights, steps, strict=True)) / busy
         parts = [part for w, s in zip(weights, steps, strict=True) for part in parts_of(s, w)]
@@ -169,15 +159,11 @@ class LanguagePlan:
             covered,
             max(s.clock_mhz for s in steps),
             self.division.gpus,
-            self.largest,
+            self.held.largest,
             tuple(parts),
-            {**facts, **_footprint_facts(self.footprint)},
+            {**facts, **_footprint_facts(self.held.footprint)},
+            self.held.notes,
         )
-
-
-#: Share of its prompt a running request holds by itself at least; prefixes are shared. [1] Turns of one
-#: conversation and repeated prompts in measured runs whose batches are fuller than unshared prompts allow.
-_UNSHARED: Final = 0.75
 
 
 def _footprint_facts(footprint: Footprint) -> dict[str, float]:
@@ -201,7 +187,7 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     )
     if _eager(case, model, division):  # a library without a scheduler takes in a batch whole
         traffic = replace(traffic, budget=traffic.running * traffic.prompt)
-    room = _room(case, model, gpu, division, traffic, running)
+    room = context_room(model, division, traffic, running, free_bytes(model, gpu, division))
     traffic = replace(traffic, most_context=room)
     stack = case.stack or "vllm"
     engine, sampled = engine_of(stack, gpu.name, division.parallel.gpus), check_sampling(case.sampling)
@@ -217,40 +203,8 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
             for forward, own in zip(forwards, rows, strict=True)
         )
     passes = tuple(PassRows(r, gpu, stack, clock_mhz, case.mem_clock_mhz) for r in rows)
-    footprint, largest = _memory(model, gpu, division, traffic, running, rows)
-    return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, footprint, largest)
-
-
-def _room(case: Case, model: Model, gpu: Gpu, division: Division, traffic: Traffic, running: float) -> float:
-    """Return the tokens of each running request that the memory holds.
-
-    Raises
-    ------
-    BadInput
-        If the weights do not fit, or not the prompts of the running requests beside them.
-    """
-    parallel = division.parallel
-    weights = model.weight_bytes(parallel)
-    per_gpu = f"the {gpu.memory_bytes / GIB:.0f} GiB of a {gpu.name}"
-    free = gpu.memory_bytes - weights - RUNTIME_BYTES
-    if free <= 0:
-        raise BadInput(
-            f"tp: {parallel.tp}: {weights / GIB:.0f} GiB of weights do not fit {per_gpu}",
-            "divide the model over more GPUs (tp, pp, ep)",
-        )
-    held = running / parallel.dp  # requests of one attention replica
-    prompts = held * request_bytes(model, parallel, _UNSHARED * traffic.prompt)
-    if prompts > free:
-        most = math.floor(free / prompts * running) * division.replicas
-        raise BadInput(
-            f"bs: {case.get('bs', _DEFAULT_BATCH):g} prompts of {traffic.prompt:g} tokens do not fit "
-            f"{per_gpu}: "
-            f"{prompts / GIB:.0f} GiB beside {weights / GIB:.0f} GiB of weights",
-            f"the largest batch is {most}",
-        )
-    token = model.kv_bytes_per_token(parallel)
-    windows = request_bytes(model, parallel, traffic.prompt) - token * traffic.prompt
-    return max((free / held - windows) / token, 1.0) if token > 0 else math.inf
+    held = held_by(model, gpu, division, traffic, rows, case.get("bs", _DEFAULT_BATCH))
+    return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, held)
 
 
 def _forwards(case: Case, traffic: Traffic) -> tuple[Forward, ...]:
@@ -302,23 +256,3 @@ def _host(
 
 #: How an engine launches the kernels of a step: all as one graph, or one by one.
 LAUNCHES: Final = ("graph", "eager")
-
-
-def _memory(
-    model: Model,
-    gpu: Gpu,
-    division: Division,
-    traffic: Traffic,
-    running: float,
-    rows: Sequence[Sequence[Row]],
-) -> tuple[Footprint, float]:
-    """Return what a GPU of a replica holds, and the largest batch of all replicas that fits."""
-    parallel = division.parallel
-    weights = model.weight_bytes(parallel)
-    context = traffic.prompt if traffic.output <= 1.0 else traffic.prompt + traffic.output / 2.0
-    held = request_bytes(model, parallel, min(context, traffic.most_context))
-    activations = max(activation_bytes(r) for r in rows)
-    fixed = weights + activations + RUNTIME_BYTES
-    each = request_bytes(model, parallel, context) / parallel.dp
-    most = largest_batch(gpu.memory_bytes, fixed, each) * division.replicas
-    return Footprint(weights, held * running / parallel.dp, activations), most

@@ -1,0 +1,116 @@
+"""What a replica of a language model holds of its GPUs' memory, and how many requests fit at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.case import Division
+from tracetool.forecast.figures import Figure
+from tracetool.forecast.memory import (
+    GIB,
+    MEMORY_ERROR,
+    RUNTIME_BYTES,
+    Footprint,
+    activation_bytes,
+    largest_batch,
+    request_bytes,
+)
+from tracetool.forecast.model import Model
+from tracetool.forecast.pricing import Row
+from tracetool.forecast.serving import Traffic
+from tracetool.hardware.gpu import Gpu
+
+#: Share of its prompt a running request holds by itself at least; prefixes are shared. [1] Turns of one
+#: conversation and repeated prompts in measured runs whose batches are fuller than unshared prompts allow.
+_UNSHARED: Final = 0.75
+
+
+@dataclass(frozen=True)
+class Held:
+    """Memory of one GPU of a replica, and the largest batch of all replicas that fits."""
+
+    gpu: Gpu
+    footprint: Footprint
+    largest: float
+    running: float  # requests of all replicas
+
+    @property
+    def memory(self) -> Figure:
+        """Memory of a GPU, no more than it has. [GiB]"""
+        most = self.gpu.memory_bytes / GIB
+        figure = Figure.of(self.footprint.total / GIB, MEMORY_ERROR, MEMORY_ERROR)
+        return Figure(figure.value, figure.low, max(min(figure.high, most), figure.value))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of a batch that does not fit."""
+        if self.running <= self.largest:
+            return ()
+        beyond = f"{self.running:g} requests do not fit the memory of {self.gpu.name} at once"
+        shared = "where prompts share their beginnings, else an engine makes requests wait"
+        return (f"{beyond}, {self.largest:.0f} do: the figures hold {shared}",)
+
+
+def free_bytes(model: Model, gpu: Gpu, division: Division) -> float:
+    """Return what the weights leave of a GPU's memory. [B]
+
+    Raises
+    ------
+    BadInput
+        If they do not fit.
+    """
+    weights = model.weight_bytes(division.parallel)
+    free = gpu.memory_bytes - weights - RUNTIME_BYTES
+    if free <= 0:
+        raise BadInput(
+            f"tp: {division.parallel.tp}: {weights / GIB:.0f} GiB of weights do not fit {_memory_of(gpu)}",
+            "divide the model over more GPUs (tp, pp, ep)",
+        )
+    return free
+
+
+def context_room(model: Model, division: Division, traffic: Traffic, running: float, free: float) -> float:
+    """Return the tokens of each running request of a replica that ``free`` bytes hold. [tokens]"""
+    parallel = division.parallel
+    token = model.kv_bytes_per_token(parallel)
+    windows = request_bytes(model, parallel, traffic.prompt) - token * traffic.prompt
+    return max((free * parallel.dp / running - windows) / token, 1.0) if token > 0 else math.inf
+
+
+def held_by(
+    model: Model, gpu: Gpu, division: Division, traffic: Traffic, rows: Sequence[Sequence[Row]], batch: float
+) -> Held:
+    """Return what a GPU of a replica holds while ``batch`` requests run on all replicas.
+
+    Raises
+    ------
+    BadInput
+        If not even their prompts fit, beginnings shared.
+    """
+    parallel = division.parallel
+    weights = model.weight_bytes(parallel)
+    context = traffic.prompt if traffic.output <= 1.0 else traffic.prompt + traffic.output / 2.0
+    activations = max(activation_bytes(r) for r in rows)
+    fixed = weights + activations + RUNTIME_BYTES
+    each = request_bytes(model, parallel, context) / parallel.dp
+    most = largest_batch(gpu.memory_bytes, fixed, each) * division.replicas
+    beside = max(batch / division.replicas, 1.0) / parallel.dp  # requests of one attention replica
+    free = free_bytes(model, gpu, division)
+    if beside * request_bytes(model, parallel, _UNSHARED * traffic.prompt) > free:
+        prompts = beside * request_bytes(model, parallel, traffic.prompt)
+        raise BadInput(
+            f"bs: {batch:g} prompts of {traffic.prompt:g} tokens do not fit {_memory_of(gpu)}: "
+            f"{prompts / GIB:.0f} GiB beside {weights / GIB:.0f} GiB of weights",
+            f"the largest batch that fits is {most:.0f}",
+        )
+    cache = beside * request_bytes(model, parallel, min(context, traffic.most_context))
+    cache = min(cache, max(gpu.memory_bytes - fixed, 0.0))
+    return Held(gpu, Footprint(weights, cache, activations), most, batch)
+
+
+def _memory_of(gpu: Gpu) -> str:
+    return f"the {gpu.memory_bytes / GIB:.0f} GiB of a {gpu.name}"
