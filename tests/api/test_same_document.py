@@ -77,6 +77,7 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     "attribute RUN --by family --work tokens=64": lambda r, _: tt.energy_by(
         r, ["family"], work={"tokens": 64}
     ),
+    "classify NAMES": lambda r, t: tt.classify(t.with_name("names.txt")),
     "classify RUN": lambda r, _: r.classify(),
     f"classify --explain {KERNEL}": lambda _r, _t: tt.explain(KERNEL),
     "check-power ACTIVITY --power LOG --gpu rtx-3090": lambda _r, t: tt.check_power(
@@ -106,10 +107,12 @@ def test_a_command_prints_the_document_of_its_function(
 ) -> None:
     config = table.with_name("llama.json")
     config.write_text(json.dumps(CONFIG), "utf-8")
+    table.with_name("names.txt").write_text("ampere_sgemm_128x64_nn\n", "utf-8")
     places = {
         "RUN": sample.path,
         "TABLE": table,
         "CONFIG": config,
+        "NAMES": table.with_name("names.txt"),
         "OUT": sample.path.with_name("run.pftrace"),
     }
     places |= {

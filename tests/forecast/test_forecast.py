@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import tracetool as tt
+from tests.documents import check_document
 from tracetool.cli.app import run as command_line
 from tracetool.core.errors import BadInput
 from tracetool.forecast.figures import FIGURES
@@ -207,7 +208,7 @@ def test_the_largest_batch_is_one_number_and_no_gpu_holds_more_than_it_has() -> 
     )
     assert beyond.frame["memory_gib_high"].item() <= 80.0
     with pytest.raises(
-        tt.BadInput, match="160 GiB beside 15 GiB of weights .the largest batch that fits is 13"
+        tt.BadInput, match=r"160 GiB beside 15 GiB of weights \(the largest batch that fits is 13\)"
     ):
         _one(**long, bs=40)
 
@@ -287,3 +288,56 @@ def test_a_step_that_waits_for_the_host_to_carry_sums_says_so() -> None:
     )
     assert any("exchange through the host: no peer link joins 8 l40s" in note for note in slow)
     assert not [note for note in (*linked, *stages) if "through the host" in note]
+
+
+def test_a_pipeline_needs_no_mode() -> None:
+    asked = {"gpu": "h100-sxm", "steps": 2}
+    usual, named = (tt.forecast("flux.1-dev", **asked, mode=mode) for mode in (None, "generate"))
+    assert usual.frame.equals(named.frame)
+    table = pl.DataFrame([{"model": "flux.1-dev", **asked}])
+    assert tt.forecast(table).frame["step_ms"].to_list() == named.frame["step_ms"].to_list()
+
+
+def test_gpus_for_experts_are_none_where_there_are_no_experts() -> None:
+    plain, asked = (tt.forecast(CONFIG, **CHAT, **other) for other in ({"dp": 2}, {"dp": 2, "ep": 2}))
+    assert asked.frame["ttft_ms"].to_list() == plain.frame["ttft_ms"].to_list()
+    assert any("has no experts: ep" in note for note in asked.notes)
+    experts = tt.forecast("qwen3-30b-a3b", **CHAT, tp=2, ep=2)
+    assert not [note for note in experts.notes if "no experts" in note]
+
+
+@pytest.mark.parametrize(("isl", "noted"), [(3000, False), (4000, True)])
+def test_a_context_beyond_the_models_is_noted(isl: int, noted: bool) -> None:
+    notes = tt.forecast({**CONFIG, "max_position_embeddings": 4096}, **{**CHAT, "isl": isl}).notes
+    assert any(f"{isl + CHAT['osl']} tokens" in note and "4096" in note for note in notes) == noted
+
+
+def test_bf16_where_no_tensor_core_takes_it_is_noted() -> None:
+    def noted(gpu: str, dtype: str) -> bool:
+        notes = tt.forecast({**CONFIG, "torch_dtype": dtype}, **{**CHAT, "gpu": gpu, "tp": 4, "bs": 1}).notes
+        return any("multiplies BF16 as FP32" in note for note in notes)
+
+    assert noted("v100-sxm2-16gb", "bfloat16")
+    assert not noted("v100-sxm2-16gb", "float16")
+    assert not noted("a100-sxm", "bfloat16")
+
+
+@pytest.mark.parametrize("asked", [{}, {"mode": "train"}, {"mode": "prefill"}, {"bs": [1, 2]}])
+def test_documents_of_the_shortest_questions_fit_their_schema(asked: dict[str, Any]) -> None:
+    check_document("forecast", json.loads(tt.forecast(CONFIG, gpu="h100-sxm", **asked).to_json()))
+
+
+def test_what_prompts_cost_is_not_said_of_output_tokens(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["forecast", str(config), "--gpu", "h100-sxm", "--mode", "prefill", "--isl", "1000"]
+    assert command_line([*words, "--bs", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert "output token" not in printed
+    row = _one(mode="prefill", isl=1000, bs=4)
+    each = row["energy_per_item_j"] / 1000
+    assert f"{1000 * row['tokens_per_s']:.0f} per second, {each:.5f} J each" in printed
+    assert command_line([*words, "--bs", "1,4"]) == 0
+    printed = capsys.readouterr().out
+    assert "J/prompt" in printed
+    assert "prompts/s/GPU" in printed

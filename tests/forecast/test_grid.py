@@ -160,3 +160,9 @@ def test_the_table_fits_a_narrow_terminal(
     assert len(lines) < 80
     assert any("J/token (90 %)" in line for line in lines)
     assert pl.read_parquet(out).height == 2 * 2 * 73
+
+
+def test_notes_of_all_cases_are_stated_once() -> None:
+    notes = tt.forecast(CONFIG, gpu="h100-sxm", bs=[1, 8], dtype="fp8").notes
+    assert notes.count("without effect on --mode serve: dtype") == 1
+    assert any("quantization_config" in note for note in notes)

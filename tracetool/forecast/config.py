@@ -56,6 +56,8 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
     config = _language(config)
     architecture = _architecture(registry, config, "model_type")
     model = architecture.read(config, name)
+    if most := config.size("max_position_embeddings", "n_positions", default=0, least=0):
+        model = replace(model, most_tokens=float(most))
     if architecture.eager is not None:
         model = replace(model, eager=partial(_run_eagerly, architecture.eager, config))
     return model.with_towers(towers) if towers else model

@@ -52,7 +52,9 @@ class Explored:
     @property
     def unit(self) -> str:
         """What throughput counts."""
-        return "tokens" if self.energy == "energy_per_token_j" else "items"
+        if self.energy != "energy_per_token_j":
+            return "items"
+        return "prompts" if self.latency == _LATENCY["prefill"] else "tokens"
 
 
 def explored(

@@ -11,14 +11,15 @@ from typing import Any, Final, Protocol
 from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
-from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case, without_effect
+from tracetool.forecast.asked import as_asked, cautions
+from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
 from tracetool.forecast.generation import plan_generation
 from tracetool.forecast.host import host_notes
 from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
-from tracetool.forecast.operator_model import OPERATORS, as_pass, plan_operators
+from tracetool.forecast.operator_model import plan_operators
 from tracetool.forecast.pricing import PassRows, PricedPass, price
 from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
 from tracetool.forecast.train import divide_training, plan_training
@@ -148,10 +149,8 @@ def _plan(
         *checked_memory(case.mem_clock_mhz, gpu),
     ]
     model = _model(case, folder, models)
-    if model.kind == OPERATORS:
-        case = as_pass(case)
-    elif unread := without_effect(case):
-        notes.append(f"without effect on --mode {case.mode}: {', '.join(unread)}")
+    case, unread = as_asked(case, model, stated=bool(values.get("mode")))
+    notes += [*unread, *cautions(case, model, gpu)]
     division = divide_training(case) if case.mode == "train" else divide(case)
     plan = _planner(case)(case, model, gpu, division, float(clocks[0]))
     cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)

@@ -84,6 +84,8 @@ class Model:
         Of the weights, those of towers of pictures and sound.
     eager : callable, optional
         Adds the operators of a batch of prompts as the transformers library runs them.
+    most_tokens : float
+        Tokens of a request its configuration states positions for. [tokens]
     """
 
     name: str
@@ -99,6 +101,7 @@ class Model:
     dtype: str = "bf16"
     tower_parameters: float = 0.0
     eager: Callable[[Graph, Prompt], None] | None = field(default=None, repr=False, compare=False)
+    most_tokens: float = math.inf
 
     @classmethod
     def of(

@@ -142,7 +142,16 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
     grid = explored(_frame(shown, outcomes), gpus, varied, slowdown)
     name = Path(str(shown["model"][0])).name
     changed = (f"a GPU with changed numbers was never measured: {LESS_SURE}",) if values.get(SETTINGS) else ()
-    return Forecasts(grid.frame, False, notes=(*grid.notes, *changed), title=name, grid=grid)
+    return Forecasts(
+        grid.frame, False, notes=(*grid.notes, *_common(outcomes), *changed), title=name, grid=grid
+    )
+
+
+def _common(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the notes that all forecasts have, but for that of a changed GPU."""
+    forecasts = [outcome.forecast for outcome in outcomes if outcome.forecast is not None]
+    every = forecasts[0].notes if forecasts else ()
+    return [n for n in every if LESS_SURE not in n and all(n in other.notes for other in forecasts)]
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:

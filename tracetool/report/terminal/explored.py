@@ -53,8 +53,6 @@ _HEADS: Final = {
     "itl_ms": "ITL ms",
     "ttft_ms": "TTFT ms",
     "step_ms": "step ms",
-    "energy_per_token_j": "J/token",
-    "energy_per_item_j": "J/item",
 }
 
 
@@ -103,7 +101,7 @@ def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
 def _add_columns(table: Any, grid: Grid, *, fronts: bool = True) -> None:
     for name in grid.varied:
         table.add_column(_HEADS.get(name, name), justify="right", rank=0)
-    table.add_column(f"{_HEADS[grid.energy]} (90 %)", justify="right", rank=1)
+    table.add_column(f"J/{grid.unit.removesuffix('s')} (90 %)", justify="right", rank=1)
     table.add_column(_HEADS[grid.latency], justify="right", rank=2)
     table.add_column(f"{grid.unit}/s/GPU", justify="right", rank=2)
     if fronts:

@@ -88,6 +88,11 @@ _OTHER_LABELS: Final = {
         "energy_per_item_j": "energy per sequence",
         "tokens_per_s": "tokens per second",
     },
+    "prefill": {
+        "energy_per_token_j": "energy per first token",
+        "energy_per_item_j": "energy per prompt",
+        "tokens_per_s": "prompts per second",
+    },
     "generate": {"energy_per_item_j": "energy per image or video"},
     "pass": {"energy_per_item_j": "energy per item", "step_ms": "pass"},
 }
@@ -156,6 +161,8 @@ def _print_facts(record: Mapping[str, Any], facts: Mapping[str, float]) -> None:
     say(screen, f"{100 * record['covered']:.0f} % of the kernels' time rests on kernels measured on this GPU")
     if record["largest_batch"] is not None:
         say(screen, f"largest batch that fits: {record['largest_batch']:.0f}")
+    if rate := facts.get("prompt_tokens_per_s"):
+        say(screen, f"prompt tokens: {number(rate)} per second, {number(record['power_w'] / rate)} J each")
     if "mixed_share" in facts:
         say(
             screen,

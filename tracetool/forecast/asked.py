@@ -1,0 +1,90 @@
+"""What is asked of a model: the mode it has where none is stated, and what it or the GPU cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from tracetool.families import names
+from tracetool.families.formats import on_tensor, product_rate
+from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, Case, without_effect
+from tracetool.forecast.model import Model
+from tracetool.forecast.operator_model import OPERATORS, as_pass
+from tracetool.forecast.passes import Forward, Parallel
+from tracetool.hardware.gpu import Gpu
+
+#: What language models are asked for that run in an engine.
+_SERVED: Final = ("serve", "decode", "prefill")
+#: Kind of the models that make pictures and films, and nothing else.
+_PIPELINE: Final = "diffusion"
+
+
+def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str, ...]]:
+    """Return the case as the model can be asked it, and notes on what of it has no effect.
+
+    Parameters
+    ----------
+    case : Case
+        With a mode; the usual one where ``stated`` is false.
+    model : Model
+        What it is asked of.
+    stated : bool
+        Whether somebody named the mode.
+
+    Raises
+    ------
+    BadInput
+        If the model is of operators and another mode than a pass was named.
+    """
+    if model.kind == OPERATORS:
+        return as_pass(case), ()
+    if model.kind == _PIPELINE and not stated:
+        case = replace(case, mode="generate")
+    unread = without_effect(case)
+    notes = [f"without effect on --mode {case.mode}: {', '.join(unread)}"] if unread else []
+    if case.dtype is not None and case.mode in _SERVED:
+        notes.append(
+            "the formats of a served model are its configuration's: torch_dtype, quantization_config"
+        )
+    if model.kind != _PIPELINE and case.get("ep", 1) > 1 and not _has_experts(model):
+        notes.append(f"without effect on {model.name}, which has no experts: ep")
+        case = replace(case, ep=None)
+    return case, tuple(notes)
+
+
+def cautions(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
+    """Return what to know first: a context beyond the model's, a format the GPU's tensor cores lack."""
+    return (*_too_long(case, model), *_not_multiplied(case, model, gpu))
+
+
+def _has_experts(model: Model) -> bool:
+    rows = model.operators(Forward(prefill_requests=1.0, prefill_tokens=1.0, prefill_context=1.0), Parallel())
+    return any(row["op"] == names.MOE for row in rows)
+
+
+def _too_long(case: Case, model: Model) -> tuple[str, ...]:
+    tokens = case.get("isl", DEFAULT_ISL)
+    if case.mode in ("serve", "decode"):
+        tokens += case.get("osl", DEFAULT_OSL)
+    if case.mode == "train":
+        tokens = case.get("seq", 0.0)
+    if case.mode not in (*_SERVED, "train") or tokens <= model.most_tokens:
+        return ()
+    most = f"the {model.most_tokens:g} its configuration states (max_position_embeddings)"
+    return (f"{tokens:g} tokens of a request are beyond {most}",)
+
+
+def _not_multiplied(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
+    """Return a note where the GPU multiplies the model's format at its FP32 rate, and FP16 faster."""
+    if case.mode not in _SERVED or model.dtype != "bf16":
+        return ()
+    words = np.array(["bf16", "fp16"], object)
+    slow, fast = product_rate(words, gpu)
+    if slow >= fast or on_tensor(words, gpu)[0]:
+        return ()
+    instead = 'engines serve such models in FP16 there, as with "torch_dtype": "float16" in the configuration'
+    return (
+        f"{gpu.name} multiplies BF16 as FP32, at {100 * slow / fast:.0f} % of its rate of FP16: {instead}",
+    )
