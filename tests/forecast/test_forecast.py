@@ -341,3 +341,19 @@ def test_what_prompts_cost_is_not_said_of_output_tokens(
     printed = capsys.readouterr().out
     assert "J/prompt" in printed
     assert "prompts/s/GPU" in printed
+
+
+def test_a_table_of_cases_shows_what_tells_them_apart(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "cases.csv"
+    rows = [f"{config},h100-sxm,prefill,{bs},30000,{tp}" for tp, bs in ((1, 1), (2, 4), (5, 4))]
+    table.write_text("\n".join(["model,gpu,mode,bs,isl,tp", *rows]), "utf-8")
+    assert command_line(["forecast", str(table)]) == 0
+    head, first, *_ = (printed := capsys.readouterr().out).splitlines()[1:]
+    assert head.split()[:3] == ["model", "bs", "tp"]
+    assert first.split()[:3] == ["config", "1", "1"]
+    assert "tokens [1/s]" in printed.replace("\n  ", " ")  # a rate, no time that is turned into ms
+    assert "the first: num_attention_heads: 32 heads are not divisible by tp=5" in printed.replace(
+        "\n  ", " "
+    )

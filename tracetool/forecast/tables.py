@@ -90,7 +90,9 @@ def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any])
     if all(o.forecast is None for o in outcomes):
         raise BadInput.in_file(name, f"no case can be forecast; the first: {outcomes[0].error}")
     failed = sum(o.forecast is None for o in outcomes)
-    notes = [f"{failed} of {len(outcomes)} cases have no forecast: see the column error"] if failed else []
+    why = next((o.error for o in outcomes if o.forecast is None), "")
+    notes = [f"{failed} of {len(outcomes)} cases have no forecast: see the column error; the first: {why}"]
+    notes = notes if failed else []
     return Forecasts(_frame(frame, outcomes), False, notes=(*notes, *_unread(frame, outcomes)))
 
 

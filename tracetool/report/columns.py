@@ -14,9 +14,10 @@ from tracetool.core import escape
 from tracetool.core.figures import number
 from tracetool.report.layout import rank_of
 
-#: Unit suffixes of column names, longest first, and how people write them.
+#: Unit suffixes of column names, of two that fit the longer first, and how people write them.
 UNITS: Final = {
-    "_bytes": "B", "_mhz": "MHz", "_pct": "%", "_ns": "ns", "_us": "µs", "_ms": "ms", "_mj": "mJ",
+    "_per_s": "1/s", "_bytes": "B", "_gib": "GiB", "_mhz": "MHz", "_pct": "%", "_ns": "ns", "_us": "µs",
+    "_ms": "ms", "_mj": "mJ",
     "_kj": "kJ", "_pj": "pJ", "_s": "s", "_w": "W", "_j": "J", "_g": "g", "_c": "°C", "_v": "V",
 }  # fmt: skip
 #: Larger units, tried when every figure of a column is large or small.
@@ -46,8 +47,8 @@ class Shown:
 def split_unit(column: str) -> tuple[str, str]:
     """Return a column's name without its unit, and the unit (empty where it states none).
 
-    >>> split_unit("energy_mj"), split_unit("bound")
-    (('energy', 'mJ'), ('bound', ''))
+    >>> split_unit("energy_mj"), split_unit("bound"), split_unit("tokens_per_s")
+    (('energy', 'mJ'), ('bound', ''), ('tokens', '1/s'))
     """
     for suffix, unit in UNITS.items():
         if column.endswith(suffix) and len(column) > len(suffix):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tracetool.forecast.case import COLUMNS
 from tracetool.report.sentences import open_console, say
 from tracetool.report.terminal.against import ComparedSides, print_compared
 from tracetool.report.terminal.explored import Grid, print_explored
@@ -220,10 +221,20 @@ _FILE_ONLY: Final = ("_low", "_high")
 
 
 def _print_cases(frame: pl.DataFrame) -> None:
+    """Print a table of cases: those columns first that tell one case from another, models by their names."""
+    import polars as pl
+
     from tracetool.report.console import show_table
 
     shown = [
         c for c in frame.columns if frame[c].null_count() < frame.height and not (c.endswith(_FILE_ONLY))
     ]
-    lead = [c for c in ("model", "gpu", "mode") if c in shown]
-    show_table(frame.select(*lead, *(c for c in shown if c not in lead)), title="Forecasts")
+    asked = [c for c in shown if c in COLUMNS]
+    telling = [c for c in asked if c == "model" or frame[c].n_unique() > 1]
+    paths = frame["model"].cast(pl.String)
+    names = paths.str.split("/").list.last().str.strip_suffix(".json")
+    if names.n_unique() == paths.n_unique():
+        frame = frame.with_columns(names.alias("model"))
+    rest = [c for c in shown if c not in telling and c not in asked]
+    alike = [c for c in asked if c not in telling]
+    show_table(frame.select(*telling, *rest, *alike), title="Forecasts", about=telling)
