@@ -11,6 +11,7 @@ import pytest
 import tracetool as tt
 from tests.conftest import Tool
 from tests.documents import check_document
+from tests.sources.makers import kineto, nsys_tables, write_tables
 from tracetool.cli.app import run
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
@@ -103,6 +104,29 @@ def test_a_run_given_to_ingest_is_told_to_be_one(part: str, forward: Path, tmp_p
     assert "already a run" in error.value.line() or "file of a run" in error.value.line()
     assert f"tracetool predict {forward}" in error.value.line()
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["predict", "sweep", "summary", "attribute", "classify", "diagnose", "diff", "calibrate --gpu a100-sxm"],
+)
+@pytest.mark.parametrize("kind", ["json", "sqlite"])
+def test_a_trace_in_place_of_a_run_is_told_to_be_ingested(
+    kind: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = kineto(tmp_path) if kind == "json" else write_tables(tmp_path / "t.sqlite", nsys_tables())
+    command, *more = words.split()
+    assert run([command, str(trace), *more]) == 2
+    assert capsys.readouterr().err.endswith(
+        f"(it is a trace: make a run of it with tracetool ingest {trace})\n"
+    )
+
+
+def test_a_bad_table_is_not_called_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "activity.csv"
+    table.write_text("name,start_us,end_us\nload,2000000,1000000\n", "utf-8")
+    assert run(["attribute", str(table), "--power", str(table)]) == 2
+    assert "is a trace" not in capsys.readouterr().err
 
 
 def test_a_limit_on_time_without_shapes_says_how_to_record_them() -> None:

@@ -169,3 +169,8 @@ def test_an_odd_format_or_list_of_layers_names_its_field(field: str, value: obje
     gemma = {**llama(), "model_type": "gemma3_text", "head_dim": 128, field: value}
     with pytest.raises(BadInput, match=told):
         read_model(gemma)
+
+
+def test_a_folder_without_a_configuration_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"holds neither config\.json nor model_index\.json"):
+        read_model(tmp_path)

@@ -18,6 +18,7 @@ from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.output import Printed, print_json
 from tracetool.core.errors import Terminated, TracetoolError
 from tracetool.core.version import __version__
+from tracetool.sources.mistaken import TAKES_TRACES, ingest_first
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -163,6 +164,8 @@ def _run(arguments: Sequence[str] | None) -> int:
             standalone_mode=False,
         )
     except TracetoolError as error:
+        if error.file and words[0] not in TAKES_TRACES and (fix := ingest_first(error.file)):
+            error.fix = fix
         return _fail(as_json, error.exit_code, error.message, error.fix, error.line(), error.file)
     except UsageFault as error:
         return _usage(error, as_json)

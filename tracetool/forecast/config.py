@@ -128,6 +128,10 @@ def _folder(path: Path) -> Mapping[str, Any]:
     """Return the fields of a model's folder; of a pipeline's, those of its parts by their folders' names."""
     index = path / "model_index.json"
     if not index.is_file():
+        if not (path / "config.json").exists():
+            raise BadInput.in_file(
+                path, "holds neither config.json nor model_index.json", "give the configuration of a model"
+            )
         return _load(path / "config.json")
     parts = sorted(p for p in path.iterdir() if (p / "config.json").is_file())[:_MOST_PARTS]
     return {**_load(index), **{part.name: _load(part / "config.json") for part in parts}}

@@ -188,6 +188,8 @@ def _lines(path: Path) -> pl.DataFrame:
     raw = path.read_bytes()
     if b"\0" in raw[:4096]:
         raise ValueError("binary data")
+    if raw.lstrip()[:2].startswith((b"{", b"[{", b"[\n")):  # "[CUDA memcpy HtoD]" is a name
+        raise ValueError("a JSON document, not a name a line")
     lines = [line[:_LARGEST_LINE] for line in raw.decode("utf-8", "replace").splitlines()]
     return pl.DataFrame({"name": [line for line in lines if line.strip()]}, schema={"name": pl.String})
 
