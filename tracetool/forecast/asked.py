@@ -55,7 +55,7 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
 
 
 def cautions(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
-    """Return what to know first: a context beyond the model's, a format the GPU's tensor cores lack."""
+    """Return what to know first: a context beyond the model's, a format the GPU has no tensor cores for."""
     return (*_too_long(case, model), *_not_multiplied(case, model, gpu))
 
 

@@ -145,11 +145,11 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
     name = Path(str(shown["model"][0])).name
     changed = (f"a GPU with changed numbers was never measured: {LESS_SURE}",) if values.get(SETTINGS) else ()
     return Forecasts(
-        grid.frame, False, notes=(*grid.notes, *_common(outcomes), *changed), title=name, grid=grid
+        grid.frame, False, notes=(*grid.notes, *_notes_of_all(outcomes), *changed), title=name, grid=grid
     )
 
 
-def _common(outcomes: Sequence[Outcome]) -> list[str]:
+def _notes_of_all(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the notes that all forecasts have, but for that of a changed GPU."""
     forecasts = [outcome.forecast for outcome in outcomes if outcome.forecast is not None]
     every = forecasts[0].notes if forecasts else ()
