@@ -304,3 +304,14 @@ def test_a_bucket_is_a_place_like_any(source: Path, fleet: Path, bucket: str) ->
     tt.fleet_run("attribute", target, workers=1)
     here, there = (tt.fleet_ask("energy", t, by="team").frame for t in (fleet, target))
     assert here["energy_j"].to_list() == pytest.approx(there["energy_j"].to_list())
+
+
+def test_what_no_trace_names_has_a_name_in_the_table(
+    samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tt.fleet_ingest(samples / "mi300x_kernel_trace.csv", tmp_path / "set", workers=1)
+    tt.fleet_run("attribute", tmp_path / "set", workers=1)
+    tt.fleet_ask("energy", tmp_path / "set", by="gpu").show()
+    assert "(not known)" in capsys.readouterr().out
+    tt.fleet_ask("outliers", tmp_path / "set").show()
+    assert capsys.readouterr().out.splitlines() == ["GPUs by energy at equal work: none"]

@@ -56,7 +56,10 @@ def print_answer(title: str, table: pl.DataFrame, written: Sequence[str | os.Pat
             "name", "energy_j", "energy_low_j", "energy_high_j", "share_pct",
             pl.exclude("name", "energy_j", "energy_low_j", "energy_high_j", "share_pct", "share"),
         )  # fmt: skip
-    say(screen, title, "bold")
-    show_table(shown, console=screen)
+    if "name" in shown.columns:
+        shown = shown.with_columns(pl.col("name").fill_null("(not known)"))
+    say(screen, title if table.height else f"{title}: none", "bold")
+    if table.height:
+        show_table(shown, console=screen)
     for path in written:
         say(screen, f"wrote {path}")
