@@ -320,3 +320,22 @@ def test_a_stream_draws_what_whole_cards_read(
     moving = (made.parts_j["onchip"] + made.parts_j["dram"])[0, 0] / made.timing.duration_s[0, 0]
     scale = 1.0 + (gb_per_s / rate - 1.0) * moving / made.power_w[0, 0]
     assert made.power_low_w[0, 0] * scale < read_w < made.power_high_w[0, 0] * scale
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("a100-sxm", "fp8"), ("a100-sxm", "nvfp4"), ("h100-sxm", "nvfp4"), ("l4", "mxfp4")]
+)
+def test_products_of_weights_that_become_16_bits_wide_pay_for_16_bits(name: str, dtype: str) -> None:
+    """A GPU without tensor cores for a format multiplies its weights in BF16, and draws what BF16 does."""
+    gpu = load_gpu(name)
+
+    def computing_j(word: str) -> float:
+        sizes = {size: np.array([8192.0]) for size in "mnk"}
+        rows = OperatorColumns(
+            texts("gemm"),
+            {"dtype": texts(word), **sizes, "batch": np.ones(1), "shape_source": texts("operator")},
+        )
+        made = predict_rows(rows, gpu, np.array([gpu.clock_min_mhz]), power_cap_w=1e5)
+        return float(made.parts_j["compute"][0, 0])
+
+    assert computing_j(dtype) == pytest.approx(computing_j("bf16"), rel=0.05)  # tiles may differ

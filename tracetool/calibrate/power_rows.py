@@ -10,6 +10,7 @@ from tracetool.core.arrays import Bools, Floats, Numbers, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.core.work import Work
+from tracetool.families.formats import multiplied_format
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.activity import fed_share, with_unseen, work_of_activity
@@ -115,7 +116,7 @@ def rows_of_activity(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
     return PowerRows(
         power_w=rows.number("power_w"),
         clock_mhz=clock,
-        rates=_rates(work, rows.text("dtype"), seconds),
+        rates=_rates(work, multiplied_format(rows.text("dtype"), gpu), seconds),
         active_sm=np.clip(rows.number("act_sm", 1.0), 0.0, 1.0) * fed_share(rows) * gpu.sm_count,
         dram_bytes_per_s=work.dram_bytes / seconds,
         link_bytes_per_s=work.link_bytes / seconds,
@@ -173,7 +174,12 @@ def rows_of_timing(
     return PowerRows(
         power_w=power_w,
         clock_mhz=clock_mhz,
-        rates=_rates(timing.work, rows.text("dtype"), seconds, streamed_bytes(rows, timing.work)),
+        rates=_rates(
+            timing.work,
+            multiplied_format(rows.text("dtype"), gpu),
+            seconds,
+            streamed_bytes(rows, timing.work),
+        ),
         active_sm=timing.sm_active[:, 0] * gpu.sm_count,
         dram_bytes_per_s=missed_bytes(rows, timing.work, gpu) / seconds,
         link_bytes_per_s=timing.work.link_bytes / seconds,
@@ -203,7 +209,7 @@ def rows_of_sum(
         How often each row runs in it.
     """
     way = streamed_bytes(rows, timing.work)
-    total = _rates(timing.work, rows.text("dtype"), np.ones(len(rows)), way)
+    total = _rates(timing.work, multiplied_format(rows.text("dtype"), gpu), np.ones(len(rows)), way)
     busy = counts @ (timing.duration_s * timing.sm_active)
     return PowerRows(
         power_w=np.full(len(seconds), np.nan),

@@ -65,6 +65,17 @@ def dequantized(words: Texts, gpu: Gpu) -> Bools:
     return _mapped(words, {w: float(w in narrower or _converted(w, gpu)) for w in BYTES}, 0.0) > 0
 
 
+def multiplied_format(words: Texts, gpu: Gpu) -> Texts:
+    """Return the format products are multiplied in: BF16 where weights become 16 bits wide. Shape (n,).
+
+    >>> from tracetool.hardware.load import load_gpu
+    >>> [str(multiplied_format(np.array(["fp8"], object), load_gpu(g))[0]) for g in ("a100-sxm", "h100-sxm")]
+    ['bf16', 'fp8']
+    """
+    distinct, place = distinct_texts(np.asarray(words, dtype=object))
+    return np.array(["bf16" if _converted(word, gpu) else word for word in distinct], dtype=object)[place]
+
+
 def _converted(word: str, gpu: Gpu) -> bool:
     """Whether a GPU has no tensor cores for a format of 8 or 4 bits, so that weights become 16 bits wide."""
     pipe = PRODUCT_PIPE.get(word, "")

@@ -10,6 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, by_clock, by_row
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
+from tracetool.families.formats import multiplied_format
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.activity import fed_share
@@ -113,7 +114,7 @@ def power_parts(
     switched = content_factor(rows, timing.work)[:, None] * squared
     weights = weight_bytes(rows, timing.work)
     way = streamed_bytes(rows, timing.work, weights) * stream_way(rows, power)
-    core = core_energy_j(timing.work, rows.text("dtype"), power, way)
+    core = core_energy_j(timing.work, multiplied_format(rows.text("dtype"), gpu), power, way)
     outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu, weights), power)
     clocked = stream_clock(rows, power)
     clocked = clocked if metered is None else np.where(metered, 1.0, clocked)

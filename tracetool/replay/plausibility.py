@@ -9,6 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
+from tracetool.families.formats import multiplied_format
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.anchor import Anchor
@@ -107,7 +108,8 @@ def _energy(
     if not read.any():
         return []
     work, pj = predicted.timing.work, prior_calibration(gpu).core_pj
-    tensor = np.array([pj[tensor_key(str(d))] for d in rows.text("dtype")], np.float64)
+    formats = multiplied_format(rows.text("dtype"), gpu)
+    tensor = np.array([pj[tensor_key(str(name))] for name in formats], np.float64)
     volt: Floats = core_voltage_v(gpu, np.where(read, anchor.clock_mhz, gpu.clock_min_mhz), power)
     needed = (
         _LEAST_ENERGY

@@ -10,6 +10,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
+from tracetool.families.formats import multiplied_format
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.dynamic import tensor_key
@@ -111,8 +112,9 @@ def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]
 def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]:
     """Energies of computing out of what the operations take in this process."""
     work, pj = predicted.timing.work, prior_calibration(gpu).core_pj
-    formats, place = rows.distinct("dtype")
-    tensor = np.array([pj[tensor_key(name)] for name in formats], np.float64)[place]
+    named, place = rows.distinct("dtype")
+    formats = multiplied_format(np.array(named, object), gpu)
+    tensor = np.array([pj[tensor_key(str(name))] for name in formats], np.float64)[place]
     operations = tensor * work.tensor_flops + pj["fp32"] * work.fp32_flops + pj["fp64"] * work.fp64_flops
     volt: Floats = core_voltage_v(gpu, predicted.clock_mhz, power)
     usual_j = operations[:, None] * volt**2 * 1e-12
