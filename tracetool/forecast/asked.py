@@ -48,7 +48,7 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
         notes.append(
             "the formats of a served model are its configuration's: torch_dtype, quantization_config"
         )
-    if model.kind != _PIPELINE and case.get("ep", 1) > 1 and not _has_experts(model):
+    if case.mode in _SERVED and case.get("ep", 1) > 1 and not _has_experts(model):
         notes.append(f"without effect on {model.name}, which has no experts: ep")
         case = replace(case, ep=None)
     return case, tuple(notes)
