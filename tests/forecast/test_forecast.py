@@ -357,3 +357,8 @@ def test_a_table_of_cases_shows_what_tells_them_apart(
     assert "the first: num_attention_heads: 32 heads are not divisible by tp=5" in printed.replace(
         "\n  ", " "
     )
+
+
+def test_the_title_names_the_gpu_that_was_taken(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line(["forecast", str(config), "--gpu", "h100"]) == 0
+    assert capsys.readouterr().out.startswith("config.json, serve on h100-sxm at")

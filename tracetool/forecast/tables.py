@@ -23,6 +23,7 @@ from tracetool.forecast.figures import Forecast, Part
 from tracetool.forecast.forecast import LESS_SURE, Outcome, forecast_cases
 from tracetool.forecast.grid import expand
 from tracetool.forecast.operator_model import TABLES
+from tracetool.hardware.load import load_gpu
 from tracetool.hardware.modified import with_numbers
 from tracetool.replay.operator_tables import load_table
 from tracetool.tables.schema import load_schema
@@ -200,7 +201,8 @@ def _named(source: Any) -> str:
 
 
 def _title(case: Mapping[str, Any], result: Forecast) -> str:
-    gpus = f"{result.gpus} x {case['gpu']}" if result.gpus > 1 else str(case["gpu"])
+    gpu = load_gpu(str(case["gpu"])).name  # whichever of its names was given
+    gpus = f"{result.gpus} x {gpu}" if result.gpus > 1 else gpu
     changed = "".join(f", {name} {case[name]:g}" for name in case if name not in COLUMNS)
     return f"{Path(str(case['model'])).name}, {case['mode']} on {gpus}{changed} at {result.clock_mhz:.0f} MHz"
 
