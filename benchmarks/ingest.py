@@ -202,6 +202,8 @@ def main() -> None:
             repeat,
             folder,
         )
+        source = ingest_inputs.rocprof_pftrace(folder / "1_results.pftrace", n // 4)
+        compare(f"rocprofv3 Perfetto trace, {n // 4:,} kernels", source, "", "", "", repeat, folder)
         if asked.growth:
             growth(folder)
 

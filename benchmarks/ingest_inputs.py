@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tracetool.report.export.protobuf import Part, constant, message_field, one_bytes, one_whole, whole_field
+
 NAMES = [f"void kernel_{i}<float, {1 << (i % 10)}, at::native::Functor<c10::BFloat16>>(int, float*, Array<char*, 3>)"
          for i in range(1000)]  # fmt: skip
 _KERNEL = [
@@ -159,4 +161,32 @@ def rocprof_csv(path: Path, kernels: int) -> Path:
         Grid_Size_X=(pl.col("i") % 64 + 1) * 256, Grid_Size_Y=one, Grid_Size_Z=one,
     )  # fmt: skip
     frame.write_csv(path, quote_style="non_numeric")
+    return path
+
+
+def rocprof_pftrace(path: Path, kernels: int) -> Path:
+    """Write a rocprofv3 Perfetto trace: slices of dispatches, their names and those of their annotations interned."""
+    start, end = starts_and_ends(kernels)
+    i = np.arange(kernels)
+    said = {"begin_ns": start, "end_ns": end, "delta_ns": end - start, "agent": i * 0 + 4, "corr_id": i, "queue": i % 2,
+            "tid": i * 0 + 77, "kernel_id": i % 1000, "LDS_Block_Size": i * 0 + 1024, "VGPR_Count": i * 0 + 64,
+            "workgroup_size": i * 0 + 256, "grid_size": (i % 64 + 1) * 256}  # fmt: skip
+    tables = ((1, ["kernel_dispatch"]), (2, NAMES), (3, list(said)))
+    interned = b"".join(one_bytes(n, one_whole(1, iid) + one_bytes(2, text))
+                        for n, texts in tables for iid, text in enumerate(texts, 1))  # fmt: skip
+    head = constant(kernels, one_whole(10, 1) + one_whole(13, 2))
+    of_slice = (
+        constant(kernels, one_whole(9, 1) + one_whole(3, 1) + one_whole(11, 5)),
+        whole_field(10, i % 1000 + 1),
+    )
+    notes: list[Part] = [message_field(4, constant(kernels, one_whole(1, iid)), whole_field(3, values))
+                         for iid, values in enumerate(said.values(), 1)]  # fmt: skip
+    begin = message_field(1, head, whole_field(8, start), message_field(11, *of_slice, *notes))
+    over = message_field(11, constant(kernels, one_whole(9, 2) + one_whole(11, 5)))
+    with path.open("wb") as file:
+        file.write(
+            one_bytes(1, one_whole(8, 0) + one_whole(10, 1) + one_whole(13, 1) + one_bytes(12, interned))
+        )
+        file.write(begin.written())
+        file.write(message_field(1, head, whole_field(8, end), over).written())
     return path

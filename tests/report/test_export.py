@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 import tracetool as tt
 from tests.conftest import Tool
 from tests.report.trace_processor import rows_of
+from tests.sources.packet_reader import Slice, slices
 from tracetool.report.export.lanes import lanes_of
 from tracetool.report.export.openmetrics import write_openmetrics
 from tracetool.report.export.perfetto import write_perfetto
 from tracetool.report.export.protobuf import double_field, message_field, varint, varints, whole_field
 from tracetool.report.export.timeline import Timeline
-from tracetool.sources.rocm.formats.pftrace import Slice, slices
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 PLACE = ["start_ns", "duration_ns", "device", "stream", "kind", "name"]

@@ -33,11 +33,11 @@ def varint(raw: bytes | memoryview, at: int) -> tuple[int, int]:
     raise BrokenMessage(f"number too long at byte {at}")
 
 
-def fields(raw: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Yield number, wire type and value of each field: numbers as they are, the rest as bytes.
+def spans(raw: memoryview) -> Iterator[tuple[int, int, int, int]]:
+    """Yield number, wire type, value and place of each field; of bytes their count, and where they begin.
 
-    >>> list(fields(memoryview(bytes([0x08, 0x96, 0x01]))))
-    [(1, 0, 150)]
+    >>> list(spans(memoryview(bytes([0x08, 0x96, 0x01, 0x12, 0x01, 0x68]))))
+    [(1, 0, 150, 3), (2, 2, 1, 5)]
 
     Raises
     ------
@@ -50,7 +50,7 @@ def fields(raw: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
         number, kind = key >> 3, key & 7
         if kind == VARINT:
             value, at = varint(raw, at)
-            yield number, kind, value
+            yield number, kind, value, at
             continue
         if kind == BYTES:
             size, at = varint(raw, at)
@@ -60,8 +60,23 @@ def fields(raw: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
             raise BrokenMessage(f"unknown wire type {kind} at byte {at}")
         if at + size > end:
             raise BrokenMessage(f"field {number} reaches beyond the end at byte {at}")
-        yield number, kind, raw[at : at + size]
+        yield number, kind, size, at
         at += size
+
+
+def fields(raw: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+    """Yield number, wire type and value of each field: numbers as they are, the rest as bytes.
+
+    >>> list(fields(memoryview(bytes([0x08, 0x96, 0x01]))))
+    [(1, 0, 150)]
+
+    Raises
+    ------
+    BrokenMessage
+        If a field reaches beyond the end or has an unknown type.
+    """
+    for number, kind, value, at in spans(raw):
+        yield number, kind, value if kind == VARINT else raw[at : at + value]
 
 
 def signed(value: int) -> int:

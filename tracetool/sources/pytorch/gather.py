@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Ints, Texts
 from tracetool.sources.pytorch.columns import (
     EXACT_US,
     exact_times,
@@ -90,6 +92,32 @@ class Gathered:
                 raws = [new or getattr(a, old) for new, a in zip(raws, args, strict=True)]
             self.cells[name] += self._numbered(name, _as_bytes(raws))
 
+    def add_cells(self, first: int, which: Ints, cells: Callable[[str], Texts]) -> None:
+        """Take over fields of some events, held as columns.
+
+        Parameters
+        ----------
+        first : int
+            Number of the columns' first event in the file.
+        which : array of int
+            The rows to take.
+        cells : callable
+            The name of a field to its column.
+        """
+        if not len(which):
+            return
+        self.parts.append((first, b"", which.tolist()))
+        for spelled in ("ts", "dur", *self.of_event, *self.of_args, *self.of_json):
+            name, _, old = spelled.partition("|")
+            column = cells(name)[which]
+            if old:
+                absent = np.array(
+                    [not cell if name in self.distinct else cell is None for cell in column], np.bool_
+                )
+                column[absent] = cells(old)[which[absent]]
+            listed = column.tolist()
+            self.cells[name] += self._numbered(name, listed) if name in self.distinct else listed
+
     def _numbered(self, name: str, cells: list[Any]) -> list[int]:
         """Return which of the distinct values each cell is."""
         number = self.distinct[name].__getitem__
@@ -165,6 +193,14 @@ class Places(dict[Any, list[int]]):
             return []
         names = ((place, chunk.events[place].name) for place in self.python)
         return [place for place, name in names if isinstance(name, str) and name.startswith(MODULE_PREFIX)]
+
+    @classmethod
+    def of_categories(cls, categories: Iterable[Any]) -> Places:
+        """Sort complete events by their categories."""
+        places = cls()
+        for place, category in enumerate(categories):
+            places[category].append(place)
+        return places
 
     @classmethod
     def of(cls, chunk: Chunk) -> Places:

@@ -1,4 +1,4 @@
-"""Perfetto traces that PyTorch's CUPTI monitor writes, as the events of its JSON export.
+"""Perfetto traces that PyTorch's CUPTI monitor writes, as columns of the events of its JSON export.
 
 The writer (``torch/csrc/profiler/cupti/monitor_pftrace.cpp``) states tracks, one table of names, and per kind
 of event all begins of slices, then all their ends in the same order. Every argument of the JSON is a debug
@@ -7,164 +7,305 @@ annotation of the same name; categories are left out, so an event is told by arg
 
 from __future__ import annotations
 
-import struct
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
-import msgspec
+import numpy as np
 
-from tracetool.sources.io.protobuf import BYTES, Message, fields, signed
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers
+from tracetool.core.arrays import Texts as Cells
+from tracetool.sources.io.protobuf_columns import (
+    Fields,
+    Texts,
+    Wholes,
+    joined,
+    read_fields,
+    signed_wholes,
+)
+from tracetool.sources.io.protobuf_frames import windows
+from tracetool.sources.latest import Latest
 from tracetool.sources.pytorch.columns import EXACT_US
 from tracetool.sources.pytorch.gather import MODULE_PREFIX
-from tracetool.sources.pytorch.records import Args, Chunk, ProfilerEvent
+from tracetool.sources.pytorch.perfetto_notes import PYTHON, Arguments, Notes
+from tracetool.sources.pytorch.tables import EVENTS_AT_ONCE, Columns
 
 #: Of TracePacket, TrackEvent and TrackDescriptor.
 _TIME, _EVENT, _INTERNED, _STAGE, _TRACK = 8, 11, 12, 53, 60
 _BEGIN, _END = 1, 2
 #: Up to here a double of microseconds is exact to the nanosecond. [ns]
 _FARTHEST_NS = int(EXACT_US) * 1000
-#: Events turned into columns at once.
-EVENTS_AT_ONCE = 1 << 15
+#: Times a double's reach from here still have 64 bits. [ns]
+_LATEST_NS = np.uint64((1 << 63) - 1 - _FARTHEST_NS)
+#: Up to here a double is exact, by definition.
+_EXACT = np.uint64(1 << 53)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Slices in the file's order: the number of each name, its track, and its times. [ns]"""
+
+    name: Ints
+    track: Wholes
+    start_ns: Wholes
+    end_ns: Wholes
+
+    def only(self, rows: Bools | Ints) -> Slices:
+        """Return some of them."""
+        return Slices(self.name[rows], self.track[rows], self.start_ns[rows], self.end_ns[rows])
 
 
 @dataclass
 class Recorded:
-    """Slices of a trace, in the file's order, and what was met beside them."""
+    """Slices of a trace, in the file's order, and what was met beside them.
 
-    events: list[ProfilerEvent] = field(default_factory=list)
+    Parameters
+    ----------
+    slices : Slices
+        Those that ended, without those out of range.
+    arguments : Arguments
+        What they state.
+    tracks : dict of int to (int, int)
+        Process and thread of each track, None where it states none.
+    texts : list of str
+        Texts by their number.
+    base_ns : int
+        What times count from. [ns]
+    out_of_range : list of str
+        Names of slices months away from all others.
+    open_slices : int
+        Begins without an end.
+    stages : int
+        GPU work stated as render stages, which are not read.
+    """
+
+    slices: Slices
+    arguments: Arguments
+    tracks: dict[int, tuple[int | None, int | None]]
+    texts: list[str]
     base_ns: int = 0
-    #: Names of slices months away from all others.
     out_of_range: list[str] = field(default_factory=list)
-    #: Begins without an end.
     open_slices: int = 0
-    #: GPU work stated as render stages, which are not read.
     stages: int = 0
 
 
-@dataclass
-class _Slice:
-    track: int
-    name: str
-    start_ns: int
-    notes: Mapping[str, Any]
-    end_ns: int | None = None
-
-
 def recorded(raw: bytes) -> Recorded:
-    """Return the events of a trace, times in microseconds since ``base_ns``.
+    """Return the events of a trace.
 
     Raises
     ------
     BrokenMessage
         If it is cut short or damaged.
     """
-    tracks: dict[int, tuple[int | None, int | None]] = {}
-    names: dict[int, str] = {}
-    slices: list[_Slice] = []
-    waiting: dict[int, deque[_Slice]] = {}
-    result = Recorded()
-    for number, kind, value in fields(memoryview(raw)):
-        if number != 1 or kind != BYTES or not isinstance(value, memoryview):
-            continue
-        packet = Message(value)
-        if (track := packet.message(_TRACK)) is not None:
-            thread = track.message(4) or track.message(3)
-            pid, tid = (signed(thread.number(1)), signed(thread.number(2))) if thread else (None, None)
-            tracks[track.number(1)] = pid, tid
-        if (interned := packet.message(_INTERNED)) is not None:
-            names |= {n.number(1): n.text(2) for n in interned.messages(2)}
-        result.stages += packet.raw(_STAGE) is not None
-        event = packet.message(_EVENT)
-        if event is None:
-            continue
-        time_ns, on = packet.number(_TIME), event.number(11)
-        if event.number(9) == _BEGIN:
-            name = event.text(23) or names.get(event.number(10), "")
-            notes = dict(map(_note, event.messages(4)))
-            slices.append(_Slice(on, name, time_ns, notes))
-            waiting.setdefault(on, deque()).append(slices[-1])
-        elif event.number(9) == _END and waiting.get(on):
-            waiting[on].popleft().end_ns = time_ns
-    ended = [s for s in slices if s.end_ns is not None]
-    result.open_slices = len(slices) - len(ended)
-    if not ended:
-        return result
-    # A damaged time must not move the others: they count from the median.
-    result.base_ns = sorted(s.start_ns for s in ended)[len(ended) // 2]
-    for s in ended:
-        if abs(s.start_ns - result.base_ns) < _FARTHEST_NS:
-            result.events.append(_event(s, tracks.get(s.track, (None, None)), result.base_ns))
-        else:
-            result.out_of_range.append(s.name)
-    return result
+    reader = _Reader()
+    for window in windows(raw):
+        reader.take(read_fields(raw, window.starts, window.ends).sound())
+    return reader.result()
 
 
-def _note(stated: Message) -> tuple[str, Any]:
-    """Return name and value of a debug annotation."""
-    name = stated.text(10)
-    # A list without entries leaves nothing behind.
-    if (listed := stated.raws(12)) or not any(map(stated.has, (2, 3, 4, 5, 6, 11))):
-        return name, [_note(Message(v))[1] for v in listed]
-    if entries := stated.raws(11):
-        return name, dict(_note(Message(v)) for v in entries)
-    if stated.has(6):
-        return name, stated.text(6)
-    if stated.has(4):
-        return name, signed(stated.number(4))
-    if (double := stated.raw(5)) is not None and len(double) == 8:
-        return name, float(struct.unpack("<d", double)[0])
-    return name, bool(stated.number(2)) if stated.has(2) else stated.number(3)
+@dataclass
+class _Reader:
+    """A trace while it is read: its packets first, then the events in them."""
+
+    texts: Texts = field(default_factory=Texts)
+    tracks: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    packets: int = 0
+    stages: int = 0
+    #: Packets, keys and texts of the table of names.
+    names: list[tuple[Numbers, ...]] = field(default_factory=list)
+    #: Where events lie: bytes, packets, times, starts, ends.
+    waiting: list[tuple[bytes, Ints, Wholes, Ints, Ints]] = field(default_factory=list)
+
+    def take(self, packets: Fields) -> None:
+        """Take in the next packets."""
+        self.stages += int((packets.last_bytes(_STAGE) >= 0).sum())
+        for number, learn in ((_TRACK, self._learn_tracks), (_INTERNED, self._learn_names)):
+            rows = packets.last_bytes(number)
+            some = np.flatnonzero(rows >= 0)
+            if len(some):
+                learn(some + self.packets, packets.inner(rows[some]))
+        rows = packets.last_bytes(_EVENT)
+        some = np.flatnonzero(rows >= 0)
+        start = packets.start[rows[some]]
+        end = start + packets.value[rows[some]].astype(np.int64)
+        time_ns = packets.last_wholes(_TIME)[some]
+        self.waiting.append((packets.raw, some + self.packets, time_ns, start, end))
+        self.packets += packets.messages
+
+    def _learn_tracks(self, _: Ints, tracks: Fields) -> None:
+        threads, processes = tracks.last_bytes(4), tracks.last_bytes(3)
+        rows = np.where(threads >= 0, threads, processes)
+        some = np.flatnonzero(rows >= 0)
+        stated = tracks.inner(rows[some])
+        where = np.full((2, tracks.messages), None, np.object_)
+        for which, number in enumerate((1, 2)):
+            where[which, some] = signed_wholes(stated.last_wholes(number))
+        self.tracks.update(
+            zip(tracks.last_wholes(1).tolist(), zip(*where.tolist(), strict=True), strict=True)
+        )
+
+    def _learn_names(self, packet: Ints, interned: Fields) -> None:
+        rows = np.flatnonzero(interned.are(2, varint=False))
+        entries = interned.inner(rows)
+        text = np.zeros(entries.messages, np.int64)
+        spelled = entries.last_bytes(2)
+        some = np.flatnonzero(spelled >= 0)
+        text[some] = self.texts.of(entries, spelled[some])
+        self.names.append((packet[interned.message[rows]], entries.last_wholes(1), text))
+
+    def result(self) -> Recorded:
+        """Return what the packets hold."""
+        packet, key, text = joined(self.names, np.int64, np.uint64, np.int64)
+        names = Latest(np.zeros(len(packet), np.int64), key, packet)
+        notes, count = Notes(self.texts), 0
+        parts: list[tuple[Numbers, ...]] = []
+        for raw, packets, time_ns, start, end in self.waiting:
+            events = read_fields(raw, start, end).sound()
+            kind = events.last_wholes(9)
+            begins = kind == _BEGIN
+            notes.take(events, np.where(begins, count + np.cumsum(begins) - 1, -1))
+            count += int(begins.sum())
+            name = self._named(events, packets, names, text)
+            timed = begins | (kind == _END)
+            columns = (begins, name, events.last_wholes(11), time_ns)
+            parts.append(tuple(column[timed] for column in columns))
+        self.waiting.clear()
+        begins, name, track, time_ns = joined(parts, np.bool_, np.int64, np.uint64, np.uint64)
+        end = _ends(track, begins)
+        slices = Slices(
+            name[begins], track[begins], time_ns[begins], time_ns[end] if len(end) else time_ns[:0]
+        )
+        return self._recorded(slices, end >= 0, notes)
+
+    def _named(self, events: Fields, packets: Ints, names: Latest, text: Ints) -> Ints:
+        """Return the number of each event's name: as spelled, else by its number in the table of names."""
+        rows = names.find(np.zeros(events.messages, np.int64), events.last_wholes(10), packets)
+        name = np.where(rows >= 0, text[rows], 0) if len(text) else np.zeros(events.messages, np.int64)
+        spelled = events.last_bytes(23)
+        some = np.flatnonzero(spelled >= 0)
+        stated = self.texts.of(events, spelled[some])
+        name[some] = np.where(stated > 0, stated, name[some])
+        return name
+
+    def _recorded(self, slices: Slices, ended: Bools, notes: Notes) -> Recorded:
+        base_ns, near = 0, ended.copy()
+        if ended.any():
+            # A damaged time must not move the others: they count from the median.
+            starts = slices.start_ns[ended]
+            base = np.minimum(np.partition(starts, len(starts) // 2)[len(starts) // 2], _LATEST_NS)
+            near &= _apart(slices.start_ns, base) < _FARTHEST_NS
+            base_ns = int(base)
+        number = np.where(near, np.cumsum(near) - 1, -1)
+        listed = self.texts.listed
+        return Recorded(
+            slices.only(near), notes.arguments(number), self.tracks, listed, base_ns,
+            [listed[n] for n in slices.name[ended & ~near].tolist()],
+            int((~ended).sum()), self.stages,
+        )  # fmt: skip
 
 
-def _event(stated: _Slice, where: tuple[int | None, int | None], base_ns: int) -> ProfilerEvent:
-    category = _category(stated.name, stated.notes)
-    return ProfilerEvent(
-        ph="X", cat=category, name=stated.name, pid=where[0], tid=where[1],
-        ts=(stated.start_ns - base_ns) / 1000, dur=((stated.end_ns or 0) - stated.start_ns) / 1000,
-        args=_args(stated.notes) if stated.notes else None,
-    )  # fmt: skip
+def _apart(a: Wholes, b: Wholes | np.uint64) -> Wholes:
+    """Return how far numbers are apart."""
+    return np.maximum(a, b) - np.minimum(a, b)
 
 
-def _category(name: str, notes: Mapping[str, Any]) -> str:
-    """Return the category that the JSON export gives an event, told by its arguments."""
-    if "device" in notes and "stream" in notes and "cuda_sync_kind" not in notes:
-        if "grid" in notes or "registers per thread" in notes:
-            return "kernel"
-        if name.lower().startswith("memset"):
-            return "gpu_memset"
-        if "bytes" in notes or name.lower().startswith("memcpy"):
-            return "gpu_memcpy"
-        return "gpu_user_annotation"
-    if "cbid" in notes:
-        return "cuda_runtime"
-    if name.startswith(MODULE_PREFIX) or any(key.startswith("Python ") for key in notes):
-        return "python_function"
-    if "External id" in notes or "Record function id" in notes:
-        operator = "::" in name or "Input Dims" in notes or "Sequence number" in notes
-        return "cpu_op" if operator else "user_annotation"
-    return ""
+def _ends(track: Wholes, begins: Bools) -> Ints:
+    """Return the row of each begin's end, -1 where there is none.
+
+    Parameters
+    ----------
+    track : array of uint64
+        The track of each begin and end, in the file's order.
+    begins : array of bool
+        Which of them are begins.
+
+    Notes
+    -----
+    The first begin of a track that waits takes the next end; an end that finds none waiting is left out: it
+    takes the count of those waiting to a new low.
+    """
+    of_track = np.unique(track, return_inverse=True)[1]
+    order = np.argsort(of_track, kind="stable")
+    group, begin = of_track[order], begins[order]
+    steps = np.cumsum(np.where(begin, 1, -1))
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    outside = np.concatenate([[0], steps])[first]
+    floor = -group * (2 * len(group) + 2)
+    level = steps - np.repeat(outside, np.diff(first, append=len(group))) + floor
+    lowest = np.minimum(np.concatenate([floor[:1], np.minimum.accumulate(level)[:-1]]), floor)
+    taken = np.flatnonzero(~begin & (level >= lowest))
+    waiting, ending = group[begin], group[taken]
+    turn = np.arange(len(taken)) - np.searchsorted(ending, ending) + np.searchsorted(waiting, ending)
+    number = np.empty(len(group), np.int64)
+    number[begins] = np.arange(len(waiting))
+    end = np.full(len(waiting), -1)
+    end[number[order[begin]][turn]] = order[taken]
+    return end
 
 
-#: Annotations by the field of :class:`Args` that holds them.
-_FIELDS = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
-_RAW = frozenset(n for n, kind in Args.__annotations__.items() if "Raw" in str(kind))
+def fill(columns: Columns, met: Recorded) -> None:
+    """Put the events of a trace into the columns of a profiler file."""
+    for first, last in _blocks(len(met.slices.name)):
+        slices = met.slices.only(np.arange(first, last))
+        names, which = np.unique(slices.name, return_inverse=True)
+        spelled = np.array([met.texts[number] for number in names.tolist()], np.object_)[which]
+        where = [met.tracks.get(track, (None, None)) for track in slices.track.tolist()]
+        cells: dict[str, Cells] = {
+            "name": spelled,
+            "cat": _categories(met, names, which, first, last),
+            "pid": np.array([pid for pid, _ in where], np.object_),
+            "tid": np.array([tid for _, tid in where], np.object_),
+            "ts": _microseconds(slices.start_ns, np.uint64(met.base_ns)).astype(np.object_),
+            "dur": _microseconds(slices.end_ns, slices.start_ns).astype(np.object_),
+        }
+        columns.add_cells(first, cells, partial(met.arguments.cells, first=first, last=last))
 
 
-def _args(notes: Mapping[str, Any]) -> Args:
-    stated = {f: notes[spelled] for f, spelled in _FIELDS.items() if spelled in notes}
-    for name in _RAW & stated.keys():
-        value = stated[name]
-        # Lists of the JSON export may have been flattened to its text.
-        text = value.encode() if isinstance(value, str) and value[:1] == "[" else msgspec.json.encode(value)
-        stated[name] = msgspec.Raw(text)
-    return Args(**stated)
+def _blocks(count: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, count, EVENTS_AT_ONCE):
+        yield first, min(first + EVENTS_AT_ONCE, count)
 
 
-def chunks(events: Iterable[ProfilerEvent]) -> Iterator[Chunk]:
-    """Yield events as chunks of a profiler file."""
-    listed = list(events)
-    for first in range(0, len(listed), EVENTS_AT_ONCE):
-        part = listed[first : first + EVENTS_AT_ONCE]
-        yield Chunk(first, list(part), MODULE_PREFIX.encode())
+def _microseconds(later: Wholes, earlier: Wholes | np.uint64) -> Floats:
+    """Return times between, each rounded once. [us]"""
+    apart = _apart(later, earlier)
+    between = np.where(later >= earlier, 1, -1) * apart.astype(np.float64) / 1000
+    earlier = np.broadcast_to(earlier, len(later))
+    for row in np.flatnonzero(apart > _EXACT).tolist():  # of a damaged file
+        between[row] = (int(later[row]) - int(earlier[row])) / 1000
+    return between
+
+
+def _categories(met: Recorded, names: Ints, which: Ints, first: int, last: int) -> Cells:
+    """Return the category that the JSON export gives each event, told by its arguments."""
+    listed = [met.texts[number] for number in names.tolist()]
+
+    def named(*tests: list[bool]) -> list[Bools]:
+        return [np.array(test, np.bool_)[which] for test in tests]
+
+    def has(name: str) -> Bools:
+        return met.arguments.have(name, first, last)
+
+    memset, memcpy, module, operator = named(
+        [n.lower().startswith("memset") for n in listed],
+        [n.lower().startswith("memcpy") for n in listed],
+        [n.startswith(MODULE_PREFIX) for n in listed],
+        ["::" in n for n in listed],
+    )
+    on_device = has("device") & has("stream") & ~has("cuda_sync_kind")
+    identified = has("External id") | has("Record function id")
+    operator |= has("Input Dims") | has("Sequence number")
+    rules = (
+        (on_device & (has("grid") | has("registers per thread")), "kernel"),
+        (on_device & memset, "gpu_memset"),
+        (on_device & (has("bytes") | memcpy), "gpu_memcpy"),
+        (on_device, "gpu_user_annotation"),
+        (has("cbid"), "cuda_runtime"),
+        (module | has(PYTHON), "python_function"),
+        (identified & operator, "cpu_op"),
+        (identified, "user_annotation"),
+    )
+    categories = np.full(last - first, "", np.object_)
+    for applies, category in reversed(rules):
+        categories[applies] = category
+    return categories

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Texts
 from tracetool.sources.calls import call_kind, plain_call
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.pytorch.columns import categories, clean, numbering, texts, whole_numbers
@@ -76,6 +78,34 @@ class Columns:
         self._waiting += len(chunk.events)
         if self._waiting >= EVENTS_AT_ONCE:
             self.flush()
+
+    def add_cells(self, first: int, events: Mapping[str, Texts], argument: Callable[[str], Texts]) -> None:
+        """Keep the fields of events held as columns, and make columns of them.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first event in the file.
+        events : mapping of str to array
+            Fields of the events themselves.
+        argument : callable
+            The name of a field of their arguments to its column.
+        """
+        by_category = Places.of_categories(events["cat"])
+        self.categories.update(by_category)
+        named = ((place, events["name"][place]) for place in by_category.python)
+        modules = [place for place, name in named if name.startswith(MODULE_PREFIX)]
+
+        def cells(name: str) -> Texts:
+            return events[name] if name in events else argument(name)
+
+        for gathered, which in (
+            (self._device, by_category.device), (self._calls, by_category.calls),
+            (self._operators, by_category.operators), (self._ranges, by_category.ranges),
+            (self._modules, modules),
+        ):  # fmt: skip
+            gathered.add_cells(first, np.array(which, np.int64), cells)
+        self.flush()
 
     def flush(self) -> None:
         """Make columns of what was gathered."""

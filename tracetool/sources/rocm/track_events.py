@@ -1,213 +1,63 @@
-"""Slices, counters and tracks of a Perfetto trace, packet by packet.
+"""Slices, counters and tracks of a Perfetto trace, as columns.
 
-Source: Perfetto's ``trace_packet.proto``, ``track_event.proto``, ``track_descriptor.proto``,
-``counter_descriptor.proto`` and ``clock_snapshot.proto``; "Synchronization of multiple clock domains" in its
-documentation.
+Packets are read first, as far as they say something for others; then the events in them.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tracetool.sources.io.protobuf import BYTES, FIXED64, fields, signed
+import numpy as np
+import polars as pl
 
-#: Field numbers of a packet.
-_PACKET = 1
-_CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLEARED = 6, 8, 10, 11, 12, 13, 41
-_COMPRESSED, _STAGE, _CLOCK, _DEFAULTS, _TRACK = 50, 53, 58, 59, 60
-_STATE_CLEARED = 1
-_SLICE_BEGIN, _COUNT = 1, 4
-#: A packed trace may grow by this factor; more is a bomb.
-_MOST_GROWTH = 400
-#: Time since boot; clocks in the span belong to one sequence of packets alone.
-_BOOT, _OWN_CLOCKS = 6, range(64, 128)
+from tracetool.core.arrays import Ints
+from tracetool.sources.io.protobuf_columns import Fields, Texts, read_fields
+from tracetool.sources.rocm.event_rows import Counts, EventRows, Notes, Slices
+from tracetool.sources.rocm.packet_times import Stamps
+from tracetool.sources.rocm.packets import EVENT, STAGE, TRACK, Said, State, held, read_packets
+from tracetool.sources.rocm.tracks import Described, Tracks, shown
 
-
-@dataclass
-class Slice:
-    """The beginning of a slice; what a profiler says of it stands in its annotations."""
-
-    name: str
-    category: str
-    notes: dict[str, int | float | str]
-    track: int = 0
-
-
-@dataclass
-class Track:
-    """A track: its name, and of a counter its unit and what one step is."""
-
-    name: str = ""
-    unit: str = ""
-    step: int = 1
-    adds: bool = False  # whether each value counts from the one before
-    total: float = 0.0
-
-
-@dataclass(frozen=True)
-class Count:
-    """A counter's value; ``time_ns`` is since boot, None where the trace does not tell."""
-
-    track: int
-    category: str
-    time_ns: int | None
-    value: float
+#: Columns of slices, counters' values and tracks; ``track`` is the number the trace gives it.
+SLICES = {"name": pl.String(), "category": pl.String(), "track": pl.UInt64()}
+COUNTS = {"track": pl.UInt64(), "category": pl.String(), "time_ns": pl.Int64(), "value": pl.Float64()}
+TRACKS = {"track": pl.UInt64(), "name": pl.String(), "unit": pl.String()}
 
 
 @dataclass
 class Events:
-    """What a trace holds."""
+    """What a trace holds.
 
-    slices: list[Slice] = field(default_factory=list)
-    counts: list[Count] = field(default_factory=list)
-    tracks: dict[int, Track] = field(default_factory=dict)
-    #: GPU work stated as render stages (Perfetto's ``GpuRenderStageEvent``), which are not read.
+    Parameters
+    ----------
+    slices, counts, tracks : DataFrame
+        With the columns of :data:`SLICES`, :data:`COUNTS` (times since boot, null where the trace does not
+        tell) and :data:`TRACKS`, which lists counters too that nobody described.
+    notes : mapping of str to Notes
+        Annotations of slices under the names asked for.
+    texts : sequence of str
+        Texts by their number.
+    stages : int
+        GPU work stated as render stages (Perfetto's ``GpuRenderStageEvent``), which are not read.
+    """
+
+    slices: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SLICES))
+    counts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTS))
+    tracks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRACKS))
+    notes: Mapping[str, Notes] = field(default_factory=dict)
+    texts: Sequence[str] = ()
     stages: int = 0
 
 
-@dataclass
-class _OwnClock:
-    """A clock of one sequence: its last time, whether times count from it, what leads to boot time. [ns]"""
-
-    last_ns: int
-    adds: bool
-    step_ns: int
-    to_boot_ns: int
-
-
-@dataclass
-class _Sequence:
-    """What packets of one writer leave out because it was said before."""
-
-    categories: dict[int, str] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    note_names: dict[int, str] = field(default_factory=dict)
-    note_texts: dict[int, str] = field(default_factory=dict)
-    clocks: dict[int, _OwnClock] = field(default_factory=dict)
-    clock: int = _BOOT
-    track: int = 0
-
-
-@dataclass
-class _Reader:
-    """A trace while it is read."""
-
-    events: Events = field(default_factory=Events)
-    sequences: dict[int, _Sequence] = field(default_factory=dict)
-    to_boot_ns: dict[int, int] = field(default_factory=dict)
-
-    def take(self, packet: memoryview) -> None:
-        """Take in one packet."""
-        parts: dict[int, memoryview] = {}
-        numbers = {_SEQUENCE: 0, _FLAGS: 0, _CLEARED: 0}
-        for number, _, value in fields(packet):
-            if isinstance(value, int):
-                numbers[number] = value
-            else:
-                parts[number] = value
-        key = numbers[_SEQUENCE]
-        if numbers[_FLAGS] & _STATE_CLEARED or numbers[_CLEARED] or key not in self.sequences:
-            old = self.sequences.get(key)
-            self.sequences[key] = _Sequence(clocks=old.clocks if old else {})
-        state = self.sequences[key]
-        if _DEFAULTS in parts:
-            _learn_defaults(parts[_DEFAULTS], state)
-        if _CLOCKS in parts:
-            self._learn_clocks(parts[_CLOCKS], state)
-        if _INTERNED in parts:
-            _learn(parts[_INTERNED], state)
-        if _TRACK in parts:
-            self._learn_track(parts[_TRACK])
-        time_ns = (
-            self._time(numbers[_TIME], numbers.get(_CLOCK, state.clock), state) if _TIME in numbers else None
-        )
-        self.events.stages += _STAGE in parts
-        if _EVENT in parts:
-            self._event(parts[_EVENT], time_ns, state)
-
-    def _time(self, stamp: int, clock: int, state: _Sequence) -> int | None:
-        """Return a packet's time since boot. [ns]"""
-        if clock not in _OWN_CLOCKS:
-            return stamp if clock == _BOOT else stamp + self.to_boot_ns.get(clock, 0)
-        clock_ns = state.clocks.get(clock)
-        if clock_ns is None:
-            return None
-        clock_ns.last_ns = stamp * clock_ns.step_ns + (clock_ns.last_ns if clock_ns.adds else 0)
-        return clock_ns.last_ns + clock_ns.to_boot_ns
-
-    def _learn_clocks(self, raw: memoryview, state: _Sequence) -> None:
-        readings = [
-            {n: v for n, _, v in fields(value) if isinstance(v, int)}
-            for number, _, value in fields(raw)
-            if number == 1 and isinstance(value, memoryview)
-        ]
-        boot_ns = next((r.get(2, 0) for r in readings if r.get(1) == _BOOT), None)
-        for reading in readings:
-            clock, step_ns = reading.get(1, 0), reading.get(4) or 1
-            at_ns = reading.get(2, 0) * step_ns
-            if boot_ns is None:
-                continue
-            if clock in _OWN_CLOCKS:
-                state.clocks[clock] = _OwnClock(at_ns, bool(reading.get(3)), step_ns, boot_ns - at_ns)
-            else:
-                self.to_boot_ns[clock] = boot_ns - at_ns
-
-    def _learn_track(self, raw: memoryview) -> None:
-        uuid, track = 0, Track()
-        for number, _, value in fields(raw):
-            if number == 1 and isinstance(value, int):
-                uuid = value
-            elif number in (2, 10):
-                track.name = _text(value)
-            elif number == 8 and isinstance(value, memoryview):
-                for inner, _, content in fields(value):
-                    if inner == 6:
-                        track.unit = _text(content)
-                    elif inner == 4 and isinstance(content, int):
-                        track.step = signed(content) or 1
-                    elif inner == 5 and isinstance(content, int):
-                        track.adds = bool(content)
-        old = self.events.tracks.get(uuid)
-        if old is None or track.name:  # a track may be described again, with less
-            self.events.tracks[uuid] = track
-
-    def _event(self, raw: memoryview, time_ns: int | None, state: _Sequence) -> None:
-        kind = 0
-        parsed = Slice("", "", {}, state.track)
-        count: float | None = None
-        for number, wire, value in fields(raw):
-            if number == 9 and isinstance(value, int):
-                kind = value
-            elif number == 10 and isinstance(value, int):
-                parsed.name = state.names.get(value, "")
-            elif number == 23:
-                parsed.name = _text(value)
-            elif number == 3 and isinstance(value, int):
-                parsed.category = state.categories.get(value, "")
-            elif number == 22:
-                parsed.category = _text(value)
-            elif number == 11 and isinstance(value, int):
-                parsed.track = value
-            elif number == 30 and isinstance(value, int):
-                count = float(signed(value))
-            elif number == 44 and wire == FIXED64 and isinstance(value, memoryview):
-                count = float(struct.unpack("<d", value)[0])
-            elif number == 4 and isinstance(value, memoryview):
-                name, note = _note(value, state)
-                parsed.notes[name] = note
-        if kind == _SLICE_BEGIN:
-            self.events.slices.append(parsed)
-        elif kind == _COUNT and count is not None:
-            track = self.events.tracks.setdefault(parsed.track, Track())
-            track.total = count + (track.total if track.adds else 0.0)
-            self.events.counts.append(Count(parsed.track, parsed.category, time_ns, track.total * track.step))
-
-
-def read_events(raw: bytes) -> Events:
+def read_events(raw: bytes, notes: Sequence[str] = ()) -> Events:
     """Return the slices, counters and tracks of a trace.
+
+    Parameters
+    ----------
+    raw : bytes
+        The trace.
+    notes : sequence of str
+        Names of the annotations wanted, each once.
 
     Raises
     ------
@@ -216,69 +66,80 @@ def read_events(raw: bytes) -> Events:
     zlib.error
         If packed packets in it are.
     """
-    reader = _Reader()
-    for packet in _packets(memoryview(raw)):
-        reader.take(packet)
-    return reader.events
+    reader = _Reader(notes)
+    for packets in read_packets(raw):
+        reader.take(packets)
+    return reader.events() if reader.said.count else Events()
 
 
-def slices(raw: bytes) -> Iterator[Slice]:
-    """Yield the slices of a trace, as :func:`read_events` reads them."""
-    yield from read_events(raw).slices
+@dataclass
+class _Reader:
+    """A trace while it is read."""
+
+    notes: Sequence[str]
+    texts: Texts = field(default_factory=Texts)
+    said: Said = field(default_factory=Said)
+    stamps: Stamps = field(default_factory=Stamps)
+    tracks: Tracks = field(default_factory=Tracks)
+    stages: int = 0
+    #: Where events lie: bytes, packets, starts, ends.
+    waiting: list[tuple[bytes, Ints, Ints, Ints]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.texts.add(name.encode() for name in self.notes)
+
+    def take(self, packets: Fields) -> None:
+        """Take in the next packets."""
+        first = self.said.count
+        self.stages += len(held(packets, STAGE))
+        rows = held(packets, TRACK)
+        if len(rows):
+            self.tracks.learn(packets.message[rows] + first, packets.inner(rows), self.texts)
+        self.stamps.take(packets)
+        self.said.take(packets, self.texts)
+        rows = held(packets, EVENT)
+        end = packets.start[rows] + packets.value[rows].astype(np.int64)
+        self.waiting.append((packets.raw, packets.message[rows] + first, packets.start[rows], end))
+
+    def events(self) -> Events:
+        """Return what the packets hold."""
+        state = self.said.state()
+        rows = EventRows(state, self.texts, len(self.notes))
+        for raw, packet, start, end in self.waiting:
+            rows.take(read_fields(raw, start, end).sound(), packet)
+        self.waiting.clear()
+        counts = rows.counts()
+        described = self.tracks.in_force(counts.track, counts.packet)
+        texts = pl.Series(self.texts.listed, dtype=pl.String)
+        return Events(
+            _slices(rows.slices(), texts),
+            self._counts(counts, described, state, texts),
+            _tracks(described, counts, texts),
+            dict(zip(self.notes, rows.notes(), strict=True)),
+            self.texts.listed,
+            self.stages,
+        )
+
+    def _counts(self, counts: Counts, described: Described, state: State, texts: pl.Series) -> pl.DataFrame:
+        if not len(counts.packet):
+            return pl.DataFrame(schema=COUNTS)
+        columns = {
+            "track": counts.track,
+            "category": texts.gather(counts.category),
+            "time_ns": self.stamps.since_boot(state, counts.packet),
+            "value": shown(described, counts.track, counts.packet, counts.value),
+        }
+        return pl.DataFrame(columns, schema=COUNTS)
 
 
-def _packets(raw: memoryview) -> Iterator[memoryview]:
-    for number, kind, value in fields(raw):
-        if number != _PACKET or kind != BYTES or not isinstance(value, memoryview):
-            continue
-        packed = next((v for n, _, v in fields(value) if n == _COMPRESSED), None)
-        if isinstance(packed, memoryview):
-            unpacked = zlib.decompressobj().decompress(packed, max(1 << 20, _MOST_GROWTH * len(packed)))
-            yield from _packets(memoryview(unpacked))
-        else:
-            yield value
+def _slices(slices: Slices, texts: pl.Series) -> pl.DataFrame:
+    spelled = {"name": texts.gather(slices.name), "category": texts.gather(slices.category)}
+    return pl.DataFrame({**spelled, "track": slices.track}, schema=SLICES)
 
 
-def _text(raw: memoryview | int) -> str:
-    return bytes(raw).decode("utf-8", "replace") if isinstance(raw, memoryview) else str(raw)
-
-
-def _learn_defaults(raw: memoryview, state: _Sequence) -> None:
-    for number, _, value in fields(raw):
-        if number == _CLOCK and isinstance(value, int):
-            state.clock = value
-        elif number == 11 and isinstance(value, memoryview):
-            for inner, _, content in fields(value):
-                if inner == 11 and isinstance(content, int):
-                    state.track = content
-
-
-def _learn(raw: memoryview, state: _Sequence) -> None:
-    tables = {1: state.categories, 2: state.names, 3: state.note_names, 29: state.note_texts}
-    for number, _, value in fields(raw):
-        if number in tables and isinstance(value, memoryview):
-            entry = {n: v for n, _, v in fields(value)}
-            iid = entry.get(1)
-            if isinstance(iid, int) and 2 in entry:
-                tables[number][iid] = _text(entry[2])
-
-
-def _note(raw: memoryview, state: _Sequence) -> tuple[str, int | float | str]:
-    name = ""
-    note: int | float | str = ""
-    for number, kind, value in fields(raw):
-        if number == 1 and isinstance(value, int):
-            name = state.note_names.get(value, "")
-        elif number == 10:
-            name = _text(value)
-        elif number in (2, 3, 7) and isinstance(value, int):
-            note = value
-        elif number == 4 and isinstance(value, int):
-            note = signed(value)
-        elif number == 5 and kind == FIXED64 and isinstance(value, memoryview):
-            note = float(struct.unpack("<d", value)[0])
-        elif number == 6:
-            note = _text(value)
-        elif number == 17 and isinstance(value, int):
-            note = state.note_texts.get(value, "")
-    return name, note
+def _tracks(described: Described, counts: Counts, texts: pl.Series) -> pl.DataFrame:
+    spelled = {"name": texts.gather(described.name), "unit": texts.gather(described.unit)}
+    known = pl.DataFrame({"track": described.track, **spelled}, schema=TRACKS)
+    met = pl.DataFrame({"track": np.unique(counts.track)}, schema={"track": pl.UInt64()})
+    bare = met.join(known, on="track", how="anti").with_columns(name=pl.lit(""), unit=pl.lit(""))
+    return pl.concat([known.unique("track", keep="last", maintain_order=True), bare])

@@ -37,7 +37,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     BadInput
         If it is cut short or damaged, or states its kernels otherwise than as slices.
     """
-    from tracetool.sources.pytorch.perfetto import chunks, recorded
+    from tracetool.sources.pytorch.perfetto import fill, recorded
     from tracetool.sources.pytorch.records import Header
     from tracetool.sources.pytorch.tables import Columns
     from tracetool.sources.pytorch.trace import make_trace
@@ -52,9 +52,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     columns = Columns(path.name, met.base_ns)
     if odd := met.out_of_range:
         columns.rejected.append(rejected_rows(path.name, ["slice"] * len(odd), "time out of range", odd))
-    for chunk in chunks(met.events):
-        columns.add(chunk)
-    columns.flush()
+    fill(columns, met)
     if met.stages and not columns.activities:
         raise BadInput.in_file(
             path, f"states its {counted(met.stages, 'kernel')} as GPU render stages, without arguments",
@@ -84,5 +82,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".pftrace",),
-    memory_ratio=60.0,
+    memory_ratio=40.0,
 )

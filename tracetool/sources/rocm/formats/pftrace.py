@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Bools, Ints
 from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
-from tracetool.sources.columns import clean_text
+from tracetool.sources.columns import clean_text, each_distinct
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.protobuf import BrokenMessage
 from tracetool.sources.io.text import unpacked_bytes
 from tracetool.sources.perfetto_stages import stages_left_out
 from tracetool.sources.rocm.counters import SAMPLES, gpu_telemetry, placed, plain_name
 from tracetool.sources.rocm.dispatches import BOOT, copy_name, flat_launch, number_devices, plain_names
-from tracetool.sources.rocm.track_events import Events, Slice, Track, read_events, slices
-
-__all__ = ["FORMAT", "Slice", "slices"]
+from tracetool.sources.rocm.event_rows import NUMBER, TEXT, Notes
+from tracetool.sources.rocm.track_events import Events, read_events
 
 #: Categories of rocprofv3, those of rocprof-sys (since 2024, before), those of exports.
 _CALLS = ("hip_api", "hsa_api", "rccl_api", "rocm_hip_api", "rocm_hsa_api", "rocm_rccl_api", "rocm_hip",
@@ -32,6 +34,12 @@ _RANGES = ("marker_api", "rocm_marker_api", "rocm_roctx", "range")
 _SYSTEMS = tuple(c for c in (*_CALLS, *_KERNELS, *_COPIES, *_RANGES) if c.startswith(("rocm_", "device_")))
 #: Only ``tracetool export`` calls its slices so.
 _EXPORTED = ("kernel", "memcpy", "memset")
+#: Annotations that are read, as the three writers call them.
+_NOTES = (
+    "begin_ns", "end_ns", "corr_id", "correlation_id", "agent", "agent_id", "device", "node_id", "dst_agent",
+    "stream_ID", "stream_id", "queue", "tid", "pid", "grid_size", "workgroup_size", "LDS_Block_Size",
+    "group_segment_size", "VGPR_Count", "Accum_VGPR_Count", "copy_bytes",
+)  # fmt: skip
 #: How its first packet begins: sequence 1, a new state, interned texts.
 _EXPORTED_HEAD = b"P\x01h\x03b"
 
@@ -55,24 +63,23 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """
     options.progress.step(f"reading {path.name}")
     try:
-        held = read_events(unpacked_bytes(path, options.max_ratio))
+        held = read_events(unpacked_bytes(path, options.max_ratio), _NOTES)
     except (BrokenMessage, zlib.error) as error:
         raise BadInput.in_file(
             path, f"is a cut or damaged Perfetto trace: {error}", "copy it again"
         ) from error
-    events = [s for s in held.slices if "begin_ns" in s.notes]
-    exported = any(s.category in _EXPORTED for s in events)
-    systems = bool(held.counts) or any(s.category in _SYSTEMS for s in events)
+    events = _Slices.of_trace(held)
+    exported = events.any_of(_EXPORTED)
+    systems = bool(held.counts.height) or events.any_of(_SYSTEMS)
     profiler = "tracetool export" if exported else "rocprof-sys" if systems else "rocprofv3"
     trace = Trace(profiler, BOOT)
-    kernels = _kernels([s for s in events if s.category in _KERNELS], held.tracks)
-    copies = _copies([s for s in events if s.category in _COPIES])
-    trace.activities, trace.devices = number_devices(pl.concat([kernels, copies], how="diagonal"))
-    trace.host_calls = with_call_kinds(_intervals([s for s in events if s.category in _CALLS]))
-    trace.ranges = _intervals([s for s in events if s.category in _RANGES]).drop("correlation")
+    activities = pl.concat([_kernels(events.of(_KERNELS)), _copies(events.of(_COPIES))], how="diagonal")
+    trace.activities, trace.devices = number_devices(activities)
+    trace.host_calls = with_call_kinds(_intervals(events.of(_CALLS)))
+    trace.ranges = _intervals(events.of(_RANGES)).drop("correlation")
     if not exported:  # the counters of an export are what tracetool made of a log
         trace.telemetry = placed(gpu_telemetry(_samples(held), trace.warnings), trace.devices)
-    if not events and not trace.telemetry.height:
+    if not events.frame.height and not trace.telemetry.height:
         raise BadInput.in_file(
             path,
             "is a Perfetto trace without slices of rocprofv3 and without power, clocks or load of a GPU",
@@ -90,75 +97,108 @@ def read(path: Path, options: ReadOptions) -> Trace:
     return trace
 
 
-def _samples(events: Events) -> pl.DataFrame:
+def _gpu_of(names: pl.Series) -> pl.Series:
+    """Return the GPU each name of a track or counter states, looked at once per distinct name."""
+    return each_distinct(names, lambda texts: pl.Series([plain_name(t)[1] for t in texts], dtype=pl.Int64))
+
+
+def _samples(held: Events) -> pl.DataFrame:
     """Return the counters as samples; a track that has no name goes by its category."""
-    tracks = [events.tracks.get(c.track, Track()) for c in events.counts]
-    names = [t.name or c.category for t, c in zip(tracks, events.counts, strict=True)]
-    columns = {
-        "time_ns": [c.time_ns if c.time_ns is None or c.time_ns < 2**63 else None for c in events.counts],
-        "gpu": [plain_name(n)[1] for n in names],
-        "name": names,
-        "unit": [t.unit for t in tracks],
-        "value": [c.value for c in events.counts],
-    }
-    return pl.DataFrame(columns, schema=SAMPLES).with_columns(clean_text("name"), clean_text("unit"))
+    frame = held.counts.join(held.tracks, on="track", how="left", maintain_order="left")
+    name = pl.when(pl.col("name") != "").then("name").otherwise("category")
+    frame = frame.with_columns(name=name)
+    frame = frame.with_columns(gpu=_gpu_of(frame["name"])).select(*SAMPLES)
+    return frame.with_columns(clean_text("name"), clean_text("unit"))
 
 
-def _whole(events: Sequence[Slice], *names: str) -> pl.Series:
-    """Return an annotation under the first name it has; the number in it if it is text."""
-    values = []
-    for s in events:
-        note = next((s.notes[n] for n in names if n in s.notes), None)
-        if isinstance(note, str):
-            digits = re.search(r"\d{1,18}", note)
-            note = int(digits[0]) if digits else None
-        values.append(int(note) if note is not None and abs(note) < 2**63 else None)  # false for nan
-    return pl.Series(values, dtype=pl.Int64)
+def _digits(text: str) -> int | None:
+    """Return the number in a text."""
+    digits = re.search(r"\d{1,18}", text)
+    return int(digits[0]) if digits else None
 
 
-def _timed(events: Sequence[Slice]) -> dict[str, pl.Series]:
-    return {
-        "start_ns": _whole(events, "begin_ns"),
-        "end_ns": _whole(events, "end_ns"),
-        "name": pl.Series([s.name for s in events], dtype=pl.String),
-        "correlation": _whole(events, "corr_id", "correlation_id"),
-    }
+def _product(text: str) -> int | None:
+    """Return the product of the axes in a text: ``(256,1,1)``."""
+    axes = [int(d) for d in re.findall(r"\d{1,9}", text)[:3]]
+    product = math.prod(axes)
+    return product if axes and product < 2**63 else None
 
 
-def _products(events: Sequence[Slice], name: str) -> pl.Series:
-    """Return a size: the product of its axes, as rocprofv3 writes it, or its axes in text: ``(256,1,1)``."""
-    products: list[int | None] = []
-    for s in events:
-        note = s.notes.get(name)
-        if isinstance(note, str):
-            axes = [int(d) for d in re.findall(r"\d{1,9}", note)[:3]]
-            note = math.prod(axes) if axes else None
-        products.append(int(note) if note is not None and abs(note) < 2**63 else None)
-    return pl.Series(products, dtype=pl.Int64)
+@dataclass(frozen=True)
+class _Slices:
+    """Some slices of a trace: their rows in it, their columns, and what their annotations state."""
+
+    held: Events
+    rows: Ints
+    frame: pl.DataFrame
+
+    @classmethod
+    def of_trace(cls, held: Events) -> _Slices:
+        """Return the slices that state when they began, as profilers do."""
+        rows = np.unique(held.notes["begin_ns"].slice) if held.notes else np.zeros(0, np.int64)
+        return cls(held, rows, held.slices[rows])
+
+    def of(self, categories: Collection[str]) -> _Slices:
+        """Return those of some categories."""
+        chosen = np.flatnonzero(self.frame["category"].is_in(categories).to_numpy())
+        return _Slices(self.held, self.rows[chosen], self.frame[chosen])
+
+    def any_of(self, categories: Collection[str]) -> bool:
+        """Say whether there are any of some categories."""
+        return bool(self.frame["category"].is_in(categories).any())
+
+    def whole(self, *names: str, of_text: Callable[[str], int | None] = _digits) -> pl.Series:
+        """Return an annotation under the first name it has; what is read of it if it is text."""
+        value, known = (
+            np.zeros(self.held.slices.height, np.int64),
+            np.zeros(self.held.slices.height, np.bool_),
+        )
+        for notes in (self.held.notes[name] for name in reversed(names) if self.held.notes):
+            value[notes.slice], known[notes.slice] = self._stated(notes, of_text)
+        frame = pl.DataFrame({"value": value[self.rows], "known": known[self.rows]})
+        return frame.select(pl.when("known").then("value")).to_series()
+
+    def _stated(self, notes: Notes, of_text: Callable[[str], int | None]) -> tuple[Ints, Bools]:
+        """Return the numbers that annotations state, each distinct text read once, and which state one."""
+        value, known = notes.value.copy(), notes.kind == NUMBER
+        texts = np.flatnonzero(notes.kind == TEXT)
+        distinct, which = np.unique(value[texts], return_inverse=True)
+        read = [of_text(self.held.texts[number]) for number in distinct.tolist()]
+        value[texts] = np.array([number or 0 for number in read], np.int64)[which]
+        known[texts] = np.array([number is not None for number in read], np.bool_)[which]
+        return value, known
+
+    def timed(self) -> dict[str, pl.Series]:
+        """Return times, names and correlations."""
+        return {
+            "start_ns": self.whole("begin_ns"),
+            "end_ns": self.whole("end_ns"),
+            "name": self.frame["name"],
+            "correlation": self.whole("corr_id", "correlation_id"),
+        }
+
+    def devices(self) -> pl.Series:
+        """Return the GPUs: the agents of rocprofv3; rocprof-sys names them in their tracks."""
+        named = self.frame.select("track").join(
+            self.held.tracks, on="track", how="left", maintain_order="left"
+        )
+        gpu = _gpu_of(named["name"]), self.whole("device", "node_id")
+        frame = pl.DataFrame({"a": self.whole("agent", "agent_id"), "b": gpu[0], "c": gpu[1]})
+        return frame.select(pl.coalesce("a", "b", "c")).to_series()
 
 
-def _devices(events: Sequence[Slice], tracks: Mapping[int, Track]) -> pl.Series:
-    """Return the GPUs: the agents of rocprofv3; rocprof-sys names them in their tracks."""
-    stated = _whole(events, "agent", "agent_id")
-    of_track = [plain_name(tracks[s.track].name)[1] if s.track in tracks else None for s in events]
-    named = pl.Series(of_track, dtype=pl.Int64)
-    numbered = _whole(events, "device", "node_id")
-    frame = pl.DataFrame({"a": stated, "b": named, "c": numbered})
-    return frame.select(pl.coalesce("a", "b", "c")).to_series()
-
-
-def _kernels(events: Sequence[Slice], tracks: Mapping[int, Track]) -> pl.DataFrame:
+def _kernels(slices: _Slices) -> pl.DataFrame:
     """Return the dispatches. Grid and block are products of their axes, the grid in work-items."""
     frame = pl.DataFrame(
         {
-            **_timed(events),
-            "profiler_device": _devices(events, tracks),
-            "stream": _whole(events, "stream_ID", "stream_id", "queue"),
-            "items": _products(events, "grid_size"),
-            "block": _products(events, "workgroup_size"),
-            "shared_dynamic_bytes": _whole(events, "LDS_Block_Size", "group_segment_size"),
-            "vgpr": _whole(events, "VGPR_Count"),
-            "accum": _whole(events, "Accum_VGPR_Count"),
+            **slices.timed(),
+            "profiler_device": slices.devices(),
+            "stream": slices.whole("stream_ID", "stream_id", "queue"),
+            "items": slices.whole("grid_size", of_text=_product),
+            "block": slices.whole("workgroup_size", of_text=_product),
+            "shared_dynamic_bytes": slices.whole("LDS_Block_Size", "group_segment_size"),
+            "vgpr": slices.whole("VGPR_Count"),
+            "accum": slices.whole("Accum_VGPR_Count"),
         }
     ).with_row_index("place")
     return frame.with_columns(
@@ -169,26 +209,26 @@ def _kernels(events: Sequence[Slice], tracks: Mapping[int, Track]) -> pl.DataFra
     ).drop("items", "block", "vgpr", "accum")  # fmt: skip
 
 
-def _copies(events: Sequence[Slice]) -> pl.DataFrame:
+def _copies(slices: _Slices) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
-            **_timed(events),
-            "profiler_device": _whole(events, "dst_agent", "agent"),
-            "stream": _whole(events, "stream_ID"),
-            "bytes": _whole(events, "copy_bytes"),
+            **slices.timed(),
+            "profiler_device": slices.whole("dst_agent", "agent"),
+            "stream": slices.whole("stream_ID"),
+            "bytes": slices.whole("copy_bytes"),
+            "category": slices.frame["category"],
         }
     ).with_row_index("place")
-    plain = pl.Series([s.category in _EXPORTED for s in events], dtype=pl.Boolean)
-    kinds = pl.Series(["memset" if s.category == "memset" else "memcpy" for s in events], dtype=pl.String)
+    category = pl.col("category")
     return frame.with_columns(
-        name=pl.when(plain).then("name").otherwise(copy_name("name")), kind=kinds, place_of=pl.lit("copy")
-    )
+        name=pl.when(category.is_in(_EXPORTED)).then("name").otherwise(copy_name("name")),
+        kind=pl.when(category == "memset").then(category).otherwise(pl.lit("memcpy")),
+        place_of=pl.lit("copy"),
+    ).drop("category")
 
 
-def _intervals(events: Sequence[Slice]) -> pl.DataFrame:
-    frame = pl.DataFrame(
-        {**_timed(events), "thread": _whole(events, "tid"), "process": _whole(events, "pid")}
-    )
+def _intervals(slices: _Slices) -> pl.DataFrame:
+    frame = pl.DataFrame({**slices.timed(), "thread": slices.whole("tid"), "process": slices.whole("pid")})
     return frame.select(
         "start_ns", "thread", "process", "correlation", name=clean_text("name"),
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
