@@ -84,7 +84,7 @@ class Attention(Part):
                 q_len, keys = min(q_len, self.chunk), min(keys, self.chunk)
             rows.append(
                 self._row(
-                    forward.prefill_requests * pieces / parallel.dp, "prefill",
+                    step.prefill_requests * pieces, "prefill",
                     {**formats, **shape, "q_len": max(q_len, 1.0), "kv_len": max(keys, q_len, 1.0)},
                 )
             )  # fmt: skip
@@ -94,7 +94,7 @@ class Attention(Part):
                 keys = self.chunk / 2.0
             rows.append(
                 self._row(
-                    forward.decode_requests / parallel.dp, "decode",
+                    step.decode_requests, "decode",
                     {**formats, **shape, "q_len": 1.0, "kv_len": max(keys, 1.0)},
                 )
             )  # fmt: skip

@@ -67,7 +67,7 @@ class Experts(Part):
         Attention replicas gather all their tokens and scatter the sums (vLLM 0.11's default,
         ``allgather_reducescatter``); without replicas every GPU holds all tokens and their sums are reduced.
         """
-        parallel, tokens = step.parallel, step.tokens * step.parallel.dp
+        parallel, tokens = step.parallel, step.all_tokens
         message = tokens * self.hidden * BYTES[step.dtype]
         shared = parallel.dp > 1
         rows = [

@@ -20,6 +20,7 @@ from tracetool.forecast.memory import (
     request_bytes,
 )
 from tracetool.forecast.model import Model
+from tracetool.forecast.passes import busiest
 from tracetool.forecast.pricing import Row
 from tracetool.forecast.serving import Traffic
 from tracetool.hardware.gpu import Gpu
@@ -78,7 +79,7 @@ def context_room(model: Model, division: Division, traffic: Traffic, running: fl
     parallel = division.parallel
     token = model.kv_bytes_per_token(parallel)
     windows = request_bytes(model, parallel, traffic.prompt) - token * traffic.prompt
-    return max((free * parallel.dp / running - windows) / token, 1.0) if token > 0 else math.inf
+    return max((free / busiest(running, parallel.dp) - windows) / token, 1.0) if token > 0 else math.inf
 
 
 def held_by(
@@ -96,9 +97,9 @@ def held_by(
     context = traffic.prompt if traffic.output <= 1.0 else traffic.prompt + traffic.output / 2.0
     activations = max(activation_bytes(r) for r in rows)
     fixed = weights + activations + RUNTIME_BYTES
-    each = request_bytes(model, parallel, context) / parallel.dp
-    most = largest_batch(gpu.memory_bytes, fixed, each) * division.replicas
-    beside = max(batch / division.replicas, 1.0) / parallel.dp  # requests of one attention replica
+    each = request_bytes(model, parallel, context)
+    most = largest_batch(gpu.memory_bytes, fixed, each) * parallel.dp * division.replicas
+    beside = busiest(max(batch / division.replicas, 1.0), parallel.dp)
     free = free_bytes(model, gpu, division)
     if beside * request_bytes(model, parallel, _UNSHARED * traffic.prompt) > free:
         prompts = beside * request_bytes(model, parallel, traffic.prompt)

@@ -20,7 +20,8 @@ from tracetool.forecast.memory import GIB, Footprint
 from tracetool.forecast.model import Model, Prompt
 from tracetool.forecast.passes import Forward
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
-from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
+from tracetool.forecast.replicas import with_waiting, without_request
+from tracetool.forecast.serving import Traffic, decode_pass, median_tokens, mixed_pass, prompt_pass
 from tracetool.forecast.sorts import with_sorts
 from tracetool.forecast.steps import HostTime, Step
 from tracetool.forecast.training_passes import EAGER
@@ -47,11 +48,12 @@ class LanguagePlan:
     def forecast(self, steps: Sequence[Step]) -> Forecast:
         """Return the figures, given the passes as they run."""
         composed = {"prefill": self._prefill, "decode": self._decode, "serve": self._serve}
-        return composed[self.case.mode or "serve"](steps)
+        parallel, forwards = self.division.parallel, _forwards(self.case, self.traffic)
+        waited = [with_waiting(*one, parallel) for one in zip(steps, forwards, strict=True)]
+        return composed[self.case.mode or "serve"](waited)
 
     def _prefill(self, steps: Sequence[Step]) -> Forecast:
-        step, tokens = steps[0], self.traffic.running * self.traffic.prompt
-        rounds = max(tokens / min(tokens, self.traffic.budget), 1.0)
+        step, rounds = steps[0], self.traffic.rounds
         widths = self._widths([(1.0, step)])
         time = step.time_s * rounds * self.division.parallel.pp
         per_prompt = self._mean_w(step.power_w, step) * self.division.gpus * time / self._running
@@ -93,9 +95,9 @@ class LanguagePlan:
         )
         power = self._mean_w(joules / mean, decode)
         per_token = power * self.division.gpus * mean * stages / self._running
-        first = mean / 2.0 + lasting(min(traffic.prompt_tokens + traffic.prompt, traffic.room)) * max(
-            traffic.prompt / traffic.room, 1.0
-        )
+        own = min(traffic.prompt, traffic.room_each)
+        pieces = max(traffic.prompt / traffic.room_each, 1.0)
+        first = mean / 2.0 + lasting(min(traffic.prompt_tokens + own, traffic.room)) * pieces
         figures = {
             "ttft_ms": widths.timed(first * stages * 1e3),
             "itl_ms": widths.timed(lasting(median_tokens(traffic)) * stages * 1e3),
@@ -162,7 +164,7 @@ class LanguagePlan:
             self.held.largest,
             tuple(parts),
             {**facts, **_footprint_facts(self.held.footprint)},
-            self.held.notes,
+            (*self.held.notes, *without_request(self.traffic.running, self.division.parallel)),
         )
 
 
@@ -183,7 +185,11 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     running = max(case.get("bs", _DEFAULT_BATCH) / division.replicas, 1.0)
     output = 1.0 if case.mode == "prefill" else case.get("osl", DEFAULT_OSL)
     traffic = Traffic(
-        max(running / pp, 1.0), case.get("isl", DEFAULT_ISL), output, case.get("token_budget", DEFAULT_BUDGET)
+        running=max(running / pp, 1.0),
+        prompt=case.get("isl", DEFAULT_ISL),
+        output=output,
+        budget=case.get("token_budget", DEFAULT_BUDGET),
+        replicas=division.parallel.dp,
     )
     if _eager(case, model, division):  # a library without a scheduler takes in a batch whole
         traffic = replace(traffic, budget=traffic.running * traffic.prompt)
@@ -212,9 +218,7 @@ def _forwards(case: Case, traffic: Traffic) -> tuple[Forward, ...]:
         return (decode_pass(traffic),)
     if case.mode == "serve":
         return decode_pass(traffic), mixed_pass(traffic)
-    tokens = min(traffic.running * traffic.prompt, traffic.budget)
-    requests, each, context = chunks(tokens, traffic.prompt, traffic.budget)
-    return (Forward(prefill_requests=requests, prefill_tokens=each, prefill_context=context),)
+    return (prompt_pass(traffic),)
 
 
 def _rows(model: Model, forward: Forward, division: Division, engine: Engine, *, sampled: bool) -> list[Row]:

@@ -59,7 +59,7 @@ class LatentAttention(Part):
 
     def _prompts(self, step: Step, heads: int) -> list[Row]:
         forward, parallel = step.forward, step.parallel
-        batch = forward.prefill_requests / parallel.dp
+        batch = step.prefill_requests
         if not batch:
             return []
         keys = max(forward.prefill_context, forward.prefill_tokens)
@@ -71,7 +71,7 @@ class LatentAttention(Part):
         ]
 
     def _decoded(self, step: Step, heads: int) -> list[Row]:
-        batch = step.forward.decode_requests / step.parallel.dp
+        batch = step.decode_requests
         if not batch:
             return []
         keys = max(step.forward.decode_context / step.parallel.cp, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from tracetool.core.errors import BadInput
@@ -25,6 +26,9 @@ class Forward:
         Keys each sees at its end, at least ``prefill_tokens``. [tokens]
     sampled : float, optional
         Rows logits are made for; one per request where it is not given.
+    prefill_busiest : float, optional
+        Requests with prompt tokens of the attention replica with most of them, where rounds of several
+        passes take them in: :func:`busiest` of ``prefill_requests`` where it is not given.
     """
 
     decode_requests: float = 0.0
@@ -33,6 +37,7 @@ class Forward:
     prefill_tokens: float = 0.0
     prefill_context: float = 0.0
     sampled: float | None = None
+    prefill_busiest: float | None = None
 
     @property
     def tokens(self) -> float:
@@ -43,6 +48,21 @@ class Forward:
     def logit_rows(self) -> float:
         """Rows logits are made for, across the replica."""
         return self.decode_requests + self.prefill_requests if self.sampled is None else self.sampled
+
+
+def busiest(requests: float, replicas: int) -> float:
+    """Return the requests of the replica with most of them: each request is whole on one replica.
+
+    A mean over passes is between those of the whole numbers about it.
+
+    >>> busiest(1.0, 4), busiest(5.0, 4), busiest(4.5, 4), busiest(2.5, 1)
+    (1.0, 2.0, 1.5, 2.5)
+    """
+    if replicas == 1:
+        return requests
+    whole = math.floor(requests)
+    below, above = math.ceil(whole / replicas), math.ceil((whole + 1) / replicas)
+    return below + (above - below) * (requests - whole)
 
 
 @dataclass(frozen=True)
@@ -115,12 +135,30 @@ class Step:
 
     @property
     def tokens(self) -> float:
-        """New tokens one GPU of an attention replica takes in. [tokens]"""
-        forward, parallel = self.forward, self.parallel
-        prompt = forward.prefill_requests * forward.prefill_tokens / parallel.cp
-        return (forward.decode_requests + prompt) / parallel.dp
+        """New tokens one GPU of the busiest attention replica takes in. [tokens]"""
+        prompt = self.prefill_requests * self.forward.prefill_tokens / self.parallel.cp
+        return self.decode_requests + prompt
+
+    @property
+    def all_tokens(self) -> float:
+        """New tokens of all attention replicas, of one GPU of each. [tokens]"""
+        forward = self.forward
+        return forward.decode_requests + forward.prefill_requests * forward.prefill_tokens / self.parallel.cp
+
+    @property
+    def decode_requests(self) -> float:
+        """Requests that decode on the busiest attention replica."""
+        return busiest(self.forward.decode_requests, self.parallel.dp)
+
+    @property
+    def prefill_requests(self) -> float:
+        """Requests with prompt tokens on the busiest attention replica."""
+        stated = self.forward.prefill_busiest
+        return busiest(self.forward.prefill_requests, self.parallel.dp) if stated is None else stated
 
     @property
     def logit_rows(self) -> float:
-        """Rows of logits one attention replica makes."""
-        return self.forward.logit_rows / self.parallel.dp
+        """Rows of logits the busiest attention replica makes."""
+        sampled = self.forward.sampled
+        requests = self.decode_requests + self.prefill_requests
+        return requests if sampled is None else sampled / self.parallel.dp

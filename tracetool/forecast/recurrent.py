@@ -16,10 +16,9 @@ _GDN: Final = "gdn"
 
 def _phases(step: Step) -> list[tuple[str, float, float]]:
     """Phase, sequences and tokens of each, of what a pass holds."""
-    forward, dp = step.forward, step.parallel.dp
     phases = [
-        ("prefill", forward.prefill_requests / dp, forward.prefill_tokens / step.parallel.cp),
-        ("decode", forward.decode_requests / dp, 1.0),
+        ("prefill", step.prefill_requests, step.forward.prefill_tokens / step.parallel.cp),
+        ("decode", step.decode_requests, 1.0),
     ]
     return [phase for phase in phases if phase[1]]
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.forecast.passes import Forward
+from tracetool.forecast.passes import Forward, busiest
 
 #: Arrivals of one step that matter: this many standard deviations, and at least this many, above the mean.
 #: [1] By definition of the sum: the tail beyond is below 1e-9.
@@ -28,8 +28,9 @@ class Traffic:
     running: float  # requests that run at once
     prompt: float  # tokens of a prompt
     output: float  # tokens a request puts out
-    budget: float  # most tokens of one step
+    budget: float  # most tokens of one step, of each attention replica
     most_context: float = math.inf  # keys each may hold, where the memory limits them
+    replicas: int = 1  # attention replicas the requests are divided over, a step of all at once
 
     @property
     def arrivals(self) -> float:
@@ -37,9 +38,19 @@ class Traffic:
         return self.running / max(self.output, 1.0)
 
     @property
+    def room_each(self) -> float:
+        """Prompt tokens one attention replica may take in, in a step. [tokens]"""
+        return max(self.budget - self.running / self.replicas, 1.0)
+
+    @property
     def room(self) -> float:
         """Prompt tokens one step may take in. [tokens]"""
-        return max(self.budget - self.running, 1.0)
+        return self.room_each * self.replicas
+
+    @property
+    def rounds(self) -> float:
+        """Steps that take in the prompts of all running requests at once."""
+        return max(busiest(self.running, self.replicas) * self.prompt / self.budget, 1.0)
 
     @property
     def prompt_tokens(self) -> float:
@@ -54,7 +65,7 @@ class Traffic:
     @property
     def mixed_share(self) -> float:
         """Share of the steps that take in a prompt."""
-        needed = -np.expm1(-self.arrivals * max(1.0, self.prompt / self.room))
+        needed = -np.expm1(-self.arrivals * max(1.0, self.prompt / self.room_each))
         return float(max(needed, 1e-12))
 
     @property
@@ -66,6 +77,16 @@ class Traffic:
 def decode_pass(traffic: Traffic) -> Forward:
     """Return the pass of a step without prompts."""
     return Forward(decode_requests=traffic.running, decode_context=traffic.context)
+
+
+def prompt_pass(traffic: Traffic) -> Forward:
+    """Return the pass of a step that takes in prompts alone, of all running requests or a round of them."""
+    tokens = traffic.running * traffic.prompt / traffic.rounds
+    requests, each, context = chunks(tokens, traffic.prompt, traffic.budget)
+    most = busiest(traffic.running, traffic.replicas) * traffic.prompt / traffic.rounds / each
+    return Forward(
+        prefill_requests=requests, prefill_tokens=each, prefill_context=context, prefill_busiest=most
+    )
 
 
 def mixed_pass(traffic: Traffic) -> Forward:

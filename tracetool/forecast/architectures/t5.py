@@ -45,7 +45,7 @@ class BiasedAttention(Part):
         forward, parallel = step.forward, step.parallel
         if not forward.prefill_requests:
             return []
-        batch = max(forward.prefill_requests / parallel.dp, 1.0) * divided(self.heads, parallel.tp)
+        batch = max(step.prefill_requests, 1.0) * divided(self.heads, parallel.tp)
         keys, queries = forward.prefill_tokens, forward.prefill_tokens / parallel.cp
         return [
             gemm(f"{self.name}.scores", step.dtype, queries, keys, self.head_dim, batch),
@@ -84,7 +84,7 @@ class SwitchExperts(Part):
     def rows(self, step: Step) -> list[Row]:
         """Return router and choice, and for each local expert its products over an equal share of tokens."""
         parallel = step.parallel
-        tokens, local = step.tokens * parallel.dp, self.experts // parallel.ep
+        tokens, local = step.all_tokens, self.experts // parallel.ep
         columns, share = self.intermediate / parallel.expert_tp, tokens / self.experts
         each = [
             gemm(f"{self.name}.wi", step.dtype, share, columns, self.hidden),
