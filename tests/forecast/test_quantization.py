@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tracetool as tt
 from tests.forecast.test_llama import llama
 from tracetool.core.errors import BadInput
 from tracetool.forecast.config import read_model
@@ -91,3 +92,15 @@ def test_blocks_of_8_bits_quantize_their_input_in_a_kernel_of_its_own() -> None:
 def test_a_fault_names_its_field(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(BadInput, match=field):
         read_model(llama(quantization_config=settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "noted"),
+    [({"quant_method": "mxfp4"}, True), ({"quant_method": "fp8"}, False), (None, False)],
+)
+def test_a_format_that_no_module_takes_is_noted(settings: dict[str, Any] | None, noted: bool) -> None:
+    config = llama(num_hidden_layers=4, **({"quantization_config": settings} if settings else {}))
+    notes = tt.forecast(config, gpu="h100-sxm", mode="decode").notes
+    assert any("quantization_config (w4a16_mxfp4, a format of experts" in n for n in notes) == noted
+    experts = tt.forecast("gpt-oss-20b", gpu="h100-sxm", mode="decode").notes
+    assert not [note for note in experts if "quantization_config" in note]

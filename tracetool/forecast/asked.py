@@ -13,6 +13,7 @@ from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, Case, without_effe
 from tracetool.forecast.model import Model
 from tracetool.forecast.operator_model import OPERATORS, as_pass
 from tracetool.forecast.passes import Forward, Parallel
+from tracetool.forecast.quantization import EXPERTS_ONLY
 from tracetool.hardware.gpu import Gpu
 
 #: What language models are asked for that run in an engine.
@@ -55,13 +56,23 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
 
 
 def cautions(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
-    """Return what to know first: a context beyond the model's, a format the GPU has no tensor cores for."""
-    return (*_too_long(case, model), *_not_multiplied(case, model, gpu))
+    """Return what to know first: a context beyond the model's, formats it or the GPU has no use for."""
+    return (*_unused_format(model), *_too_long(case, model), *_not_multiplied(case, model, gpu))
 
 
 def _has_experts(model: Model) -> bool:
     rows = model.operators(Forward(prefill_requests=1.0, prefill_tokens=1.0, prefill_context=1.0), Parallel())
     return any(row["op"] == names.MOE for row in rows)
+
+
+def _unused_format(model: Model) -> tuple[str, ...]:
+    """Return a note where a configuration states a format that none of its modules takes."""
+    if not model.unused_format:
+        return ()
+    of = model.unused_format
+    what = f"{of}, a format of experts, of which it has none" if of == EXPERTS_ONLY else of
+    counted = f"its weights are counted in {model.dtype.upper()}"
+    return (f"without effect on {model.name}: quantization_config ({what}); {counted}",)
 
 
 def _too_long(case: Case, model: Model) -> tuple[str, ...]:

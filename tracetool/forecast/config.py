@@ -18,6 +18,7 @@ from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 from tracetool.forecast.named import fields_of
 from tracetool.forecast.operator_model import GRAPHS, TABLES, read_operators
+from tracetool.forecast.quantization import formats_of
 from tracetool.forecast.towers import tower_parameters
 
 #: Largest configuration that is read: those of today's models are below 100 kB. [B]
@@ -58,6 +59,10 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
     model = architecture.read(config, name)
     if most := config.size("max_position_embeddings", "n_positions", default=0, least=0):
         model = replace(model, most_tokens=float(most))
+    if config.has("quantization_config"):
+        formats = formats_of(config)
+        if formats.dtype != formats.base and not model.holds(formats.dtype):
+            model = replace(model, unused_format=formats.dtype)
     if architecture.eager is not None:
         model = replace(model, eager=partial(_run_eagerly, architecture.eager, config))
     return model.with_towers(towers) if towers else model

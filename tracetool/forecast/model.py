@@ -86,6 +86,8 @@ class Model:
         Adds the operators of a batch of prompts as the transformers library runs them.
     most_tokens : float
         Tokens of a request its configuration states positions for. [tokens]
+    unused_format : str
+        Number format its configuration states of which no module of it takes any; empty for none.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Model:
     tower_parameters: float = 0.0
     eager: Callable[[Graph, Prompt], None] | None = field(default=None, repr=False, compare=False)
     most_tokens: float = math.inf
+    unused_format: str = ""
 
     @classmethod
     def of(
@@ -138,6 +141,10 @@ class Model:
             raise BadInput(f"num_hidden_layers: {self.layers} layers are fewer than pp={parallel.pp} stages")
         for part in self._every_part():
             part.check(parallel)
+
+    def holds(self, dtype: str) -> bool:
+        """Return whether a part has weights in a number format."""
+        return any(getattr(part, "dtype", "") == dtype for part in self._every_part())
 
     def _every_part(self) -> Iterable[Part]:
         yield from self.embedding

@@ -7,9 +7,11 @@ from typing import Final
 
 from tracetool.forecast.fields import Config
 
+#: Format of experts alone: other modules stay as they are (``mxfp4`` of transformers and vLLM).
+EXPERTS_ONLY: Final = "w4a16_mxfp4"
 #: Format of products by method, for methods that have one alone. Experts in mxfp4 meet activations of 16
 #: bits; libraries that quantize those too say so by ``w4a8_mxfp4_mxfp8``.
-_METHODS: Final = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "w4a16_mxfp4"}
+_METHODS: Final = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": EXPERTS_ONLY}
 #: Formats of ModelOpt's and other tools' algorithms.
 _ALGORITHMS: Final = {"fp8": "fp8", "nvfp4": "nvfp4", "w4a16_awq": "int4_wo", "w4a8_awq": "int4_wo"}
 _WEIGHTS_ONLY: Final = {4: "int4_wo", 8: "int8_wo"}
@@ -94,7 +96,7 @@ def formats_of(config: Config) -> Formats:
         raise settings.fault(
             "modules_to_not_convert", f"{len(patterns)} patterns are more than {_MOST_PATTERNS}"
         )
-    return Formats(base, dtype, dtype == "w4a16_mxfp4", frozenset(names), tuple(patterns))
+    return Formats(base, dtype, dtype == EXPERTS_ONLY, frozenset(names), tuple(patterns))
 
 
 #: What configurations call the number format of activations; 8 bits and fewer are of weights.
