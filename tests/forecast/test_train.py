@@ -145,6 +145,20 @@ def test_a_step_that_does_not_fit_says_so() -> None:
     assert "do not fit" in " ".join(result.notes)
 
 
+@pytest.mark.parametrize(
+    ("values", "fix"),
+    [
+        ({}, "--zero 3"),
+        ({"tp": 2, "dp": 2, "zero": 3, "bs": 64, "gbs": 128}, "--recompute full"),
+        ({"dp": 16}, ""),
+    ],
+)
+def test_a_note_on_memory_names_what_would_fit(values: dict[str, Any], fix: str) -> None:
+    notes = [n for n in tt.forecast("llama-3.1-8b", **{**STEP, **values}).notes if "do not fit" in n]
+    assert len(notes) == bool(fix)
+    assert fix in " ".join(notes)
+
+
 @pytest.mark.parametrize("attention", ["flash", "eager"])
 def test_operator_by_operator_takes_longer_than_fused_layers(attention: str) -> None:
     values = {"optimizer": "none", "gbs": 1, "attention": attention}

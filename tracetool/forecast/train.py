@@ -127,11 +127,7 @@ class StepPlan:
         covered = sum(runs * step.kernel_s * step.covered for runs, step in by_name.values()) / busy
         parts = tuple(part for runs, step in by_name.values() for part in parts_of(step, runs))
         clock = min(step.clock_mhz for step in steps)
-        notes: tuple[str, ...] = ()
-        if self.footprint.total > self.gpu.memory_bytes:
-            notes = (
-                f"{memory:.0f} GiB do not fit the {self.gpu.memory_bytes / GIB:.0f} GiB of a {self.gpu.name}",
-            )
+        notes = _beyond(self.footprint, self.gpu, self.plan.zero)
         facts |= self.footprint.facts()
         return Forecast(figures, covered, clock, gpus, self.largest, parts, facts, notes)
 
@@ -250,6 +246,25 @@ def plan_training(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     )
 
 
+def _beyond(footprint: TrainingFootprint, gpu: Gpu, zero: int) -> tuple[str, ...]:
+    """Return a note where a step does not fit a GPU's memory, with what would make it fit.
+
+    No error: what published runs recompute or keep elsewhere is rarely stated, and some would be refused.
+    """
+    if footprint.total <= gpu.memory_bytes:
+        return ()
+    kept = footprint.total - footprint.activations
+    if kept <= gpu.memory_bytes:
+        fix = (
+            f"{footprint.activations / GIB:.0f} are activations: a smaller --bs, --recompute full, more --tp"
+        )
+    else:
+        more = "more --tp or --pp" + ("" if zero == _WEIGHTS_TOO else ", or --dp with --zero 3")
+        fix = f"{kept / GIB:.0f} are weights, gradients and the optimizer's state: {more}"
+    whole = f"{footprint.total / GIB:.0f} GiB do not fit the {gpu.memory_bytes / GIB:.0f} GiB of a {gpu.name}"
+    return (f"{whole}; {fix}",)
+
+
 def _host(case: Case, stage: Stage) -> HostTime:
     """Return the host's time of a stage: it waits for the counts of tokens that each layer's experts get.
 
@@ -259,6 +274,10 @@ def _host(case: Case, stage: Stage) -> HostTime:
     if stage.name != "forward" or not exchanges_tokens(stage.rows):
         return host
     return HostTime(before_s=host.beside_s)
+
+
+#: Stage of ZeRO that divides weights too. [1] By definition (Rajbhandari et al., 2020, section 5).
+_WEIGHTS_TOO: Final = 3
 
 
 def _library(stack: str) -> str:
