@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -208,6 +209,23 @@ def test_a_baseline_is_kept_listed_compared_and_pruned(
 
     assert cli("baseline", "prune", store, "--keep", "1")[1] == "deleted 4 baselines\n"
     assert len(list(store.rglob("*.parquet"))) == 2
+
+
+def test_a_run_kept_twice_counts_once(folders: Path, tmp_path: Path, cli: Callable[..., Ran]) -> None:
+    store, run = tmp_path / "store", folders / "base" / "run-0.tracetool"
+    copied = tmp_path / "renamed.tracetool"
+    shutil.copytree(run, copied)
+    first = json.loads(cli("baseline", "add", store, run, "--commit", "a", "--json")[1])
+    again = json.loads(cli("baseline", "add", store, copied, run, "--commit", "a", "--json")[1])
+    assert (len(first["files"]), first["notes"]) == (1, [])
+    assert again["files"] == first["files"] * 2
+    assert ["counts once" in note for note in again["notes"]] == [True, True]
+    # another reason takes the place of the first; another commit or run is a repeat
+    cli("baseline", "add", store, run, "--commit", "a", "--reason", "accepted")
+    cli("baseline", "add", store, run, "--commit", "b")
+    cli("baseline", "add", store, folders / "base" / "run-1.tracetool", "--commit", "a")
+    kept = json.loads(cli("baseline", "list", store, "--json")[1])["baselines"]
+    assert sorted((one["commit"], one["reason"]) for one in kept) == [("a", ""), ("a", "accepted"), ("b", "")]
 
 
 def test_a_store_may_be_an_address(folders: Path, tmp_path: Path, cli: Callable[..., Ran]) -> None:

@@ -24,9 +24,10 @@ class AddedBaselines(Result):
     """The files of runs that were stored."""
 
     files: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def _document(self) -> dict[str, Any]:
-        return {"schema": "baseline-added/1", "files": list(self.files)}
+        return {"schema": "baseline-added/1", "files": list(self.files), "notes": list(self.notes)}
 
     def _view(self) -> View:
         from tracetool.report.view import View
@@ -35,10 +36,13 @@ class AddedBaselines(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the files."""
+        from tracetool.core.escape import terminal
         from tracetool.report.sentences import write_line
 
         for file in self.files:
             write_line(file)
+        for note in self.notes:
+            write_line(terminal(note))
 
 
 @dataclass(frozen=True)
@@ -146,10 +150,10 @@ def add_baseline(
     1
     """
     reading = Reading(basis_named(energy), gpu, clock)
-    files = baseline.add_baseline(
+    files, notes = baseline.add_baseline(
         store, paths_of(runs), branch=branch, commit=commit, reason=reason, reading=reading
     )
-    return AddedBaselines(tuple(files))
+    return AddedBaselines(tuple(files), notes)
 
 
 def list_baselines(store: PathLike, *, gpu: str | None = None, branch: str | None = None) -> Baselines:

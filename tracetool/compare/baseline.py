@@ -26,8 +26,11 @@ def add_baseline(
     commit: str | None = None,
     reason: str | None = None,
     reading: Reading | None = None,
-) -> list[str]:
-    """Store runs as baselines and return their files.
+) -> tuple[list[str], tuple[str, ...]]:
+    """Store runs as baselines; return their files, and notes on runs that were stored before.
+
+    A run that lies there already is no repeat: counted twice it would narrow the intervals of later
+    comparisons. It stays as it is, or takes the place of itself where another reason is given.
 
     Parameters
     ----------
@@ -48,7 +51,18 @@ def add_baseline(
     basis = chosen_basis(paths, how.basis)
     loaded = [load_run(p, basis, how) for p in paths]
     named = commit or commit_here()
-    return [store.add(one, branch=branch, commit=named, reason=reason or "") for one in loaded]
+    files, notes = [], []
+    for one in loaded:
+        before = store.find(one, branch=branch, commit=named)
+        if before is not None:
+            notes.append(f"{one.classes.label} is stored already for commit {named[:12]}: it counts once")
+        if before is not None and reason in (None, before.reason):
+            files.append(before.path)
+            continue
+        files.append(store.add(one, branch=branch, commit=named, reason=reason or ""))
+        if before is not None:
+            store.remove(before)
+    return files, tuple(notes)
 
 
 def commit_here() -> str:

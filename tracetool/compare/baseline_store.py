@@ -170,6 +170,17 @@ class Store:
             ) from error
         return LoadedRun(classes_of_run, _basis(entry.basis), None, None, [], clock_recorded=False)
 
+    def find(self, run: LoadedRun, *, branch: str, commit: str) -> Entry | None:
+        """Return what is stored of the very same run for a commit, whatever its folder is called."""
+        one = run.classes
+        same = (commit, run.basis, _energy_j(one), one.span_s)
+        for entry in self.entries(one.keys.get("GPU", "unknown"), branch):
+            if (entry.commit, entry.basis, entry.energy_j, entry.span_s) != same:
+                continue
+            if self.read(entry).classes.classes.equals(one.classes):
+                return entry
+        return None
+
     def add(
         self, run: LoadedRun, *, branch: str, commit: str, reason: str = "", when_s: float | None = None
     ) -> str:
@@ -199,7 +210,7 @@ class Store:
             "time_s": time.time() if when_s is None else when_s,
             "label": one.label,
             "basis": run.basis,
-            "energy_j": float(one.classes["energy_j"].sum()) + one.gap_j,
+            "energy_j": _energy_j(one),
             "gap_s": one.gap_s,
             "gap_j": one.gap_j,
             "span_s": one.span_s,
@@ -306,6 +317,11 @@ def _steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> Steps | None:
     )
     times = rows.explode("step", "time_s").drop_nulls().with_columns(pl.col("step").cast(pl.Int64))
     return Steps(times, np.asarray(header["step_span_s"], np.float64))
+
+
+def _energy_j(one: RunClasses) -> float:
+    """Return the energy of a run: of its classes and gaps. [J]"""
+    return float(one.classes["energy_j"].sum()) + one.gap_j
 
 
 def _part(text: str) -> str:
