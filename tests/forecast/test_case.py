@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import tracetool as tt
 from tracetool.core.errors import BadInput
 from tracetool.forecast.case import Case, divide, read_case
 
@@ -29,6 +30,26 @@ def test_a_bad_value_is_named(name: str, value: Any) -> None:
 def test_what_is_needed_is_asked_for(name: str) -> None:
     with pytest.raises(BadInput, match=rf"^{name}: is not given"):
         read_case({k: v for k, v in GOOD.items() if k != name})
+
+
+@pytest.mark.parametrize("mode", ["prefill", "decode", "train", "generate", "pass"])
+@pytest.mark.parametrize("batch", [1.5, "0.5", "2.25"])
+def test_a_pass_holds_whole_requests(mode: str, batch: Any) -> None:
+    with pytest.raises(BadInput, match=r"bs: .* is not a whole number"):
+        read_case({**GOOD, "mode": mode, "bs": batch})
+    assert read_case({**GOOD, "mode": mode, "bs": "2.0"}).bs == 2
+
+
+def test_serving_takes_the_mean_of_running_requests() -> None:
+    assert read_case({**GOOD, "mode": "serve", "bs": 37.4}).bs == 37.4
+
+
+@pytest.mark.parametrize("batches", ["1,1.5", "1:3:0.5", [1, 2.5]])
+def test_lists_and_ranges_hold_whole_requests(batches: Any) -> None:
+    with pytest.raises(BadInput, match=r"bs: .* is not a whole number"):
+        tt.forecast("llama-3.1-8b", gpu="h100-sxm", mode="decode", bs=batches)
+    with pytest.raises(BadInput, match=r"bs: .* is not a whole number"):
+        tt.forecast("flux.1-dev", gpu="h100-sxm", steps=2, bs=1.5)
 
 
 def test_absent_values_stay_absent() -> None:

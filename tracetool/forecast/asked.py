@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.families import names
 from tracetool.families.formats import on_tensor, product_rate
-from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, Case, without_effect
+from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, Case, with_mode, without_effect
 from tracetool.forecast.model import Model
 from tracetool.forecast.operator_model import OPERATORS, as_pass
 from tracetool.forecast.passes import Forward, Parallel
@@ -37,12 +37,12 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
     Raises
     ------
     BadInput
-        If the model is of operators and another mode than a pass was named.
+        If the model is of operators and another mode than a pass was named, or a batch is not whole.
     """
     if model.kind == OPERATORS:
         return as_pass(case), ()
     if model.kind == _PIPELINE and not stated:
-        case = replace(case, mode="generate")
+        case = with_mode(case, "generate")
     unread = without_effect(case)
     notes = [f"without effect on --mode {case.mode}: {', '.join(unread)}"] if unread else []
     if case.dtype is not None and case.mode in _SERVED:

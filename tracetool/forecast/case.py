@@ -142,6 +142,21 @@ def read_case(values: dict[str, Any]) -> Case:
     mode = case.mode or "serve"
     if mode not in MODES:
         raise BadInput(f"mode: {mode!r} is not known", f"known: {', '.join(MODES)}")
+    return with_mode(case, mode)
+
+
+def with_mode(case: Case, mode: str) -> Case:
+    """Return the case asked in a mode.
+
+    Raises
+    ------
+    BadInput
+        If it states a part of a request: only an engine in its steady state has a mean of running requests.
+    """
+    if case.bs is not None and case.bs != int(case.bs) and mode != "serve":
+        raise BadInput(
+            f"bs: {case.bs:g} is not a whole number", "only --mode serve takes a mean of running requests"
+        )
     return replace(case, mode=mode)
 
 

@@ -40,7 +40,8 @@ def forecast(
     osl: str | None = _values("--osl", "Tokens a request puts out (512)."),
     bs: str | None = _values(
         "--bs/--max-num-seqs",
-        "Requests that run at once, of all replicas; images or videos of a batch; train: micro batch (1).",
+        "Requests that run at once, of all replicas (serve: their mean); images or videos of a batch; "
+        "train: micro batch (1).",
     ),
     tp: str | None = _values("--tp", "GPUs that share each layer."),
     pp: str | None = _values("--pp", "Pipeline stages."),
