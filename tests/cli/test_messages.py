@@ -189,3 +189,26 @@ def test_a_run_without_products_says_so(forward: Path, capsys: pytest.CaptureFix
     for gemm, said in ((True, "no matrix product of known shape ran"), (False, "no operator ran")):
         print_achieved(achieved.source, achieved.source.frame.clear(), (), gemm=gemm)
         assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "listed"),
+    [
+        (["summary", "run"], ".csv .html .json .md .parquet .xml"),
+        (["gpus"], ".csv .html .json .md .parquet .xml"),
+        (["diff", "base", "head"], ".codequality .csv .html .json .md .parquet .sarif .xml"),
+    ],
+)
+def test_an_unknown_kind_of_output_lists_those_of_the_command(
+    command: list[str], listed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, "-o", "out.foo"]) == 2
+    assert f"known: {listed})" in capsys.readouterr().err
+    code = run([*command, "-o", "out.sarif"])
+    assert code == 2
+    assert ("no output of kind '.sarif'" in capsys.readouterr().err) == (".sarif" not in listed)
+
+
+def test_a_report_names_the_one_kind_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", "run", "-o", "out.foo"]) == 2
+    assert "report.html" in capsys.readouterr().err

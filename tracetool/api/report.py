@@ -131,9 +131,9 @@ def report(
     from tracetool.tables.write import aside_file
 
     need_bokeh()
+    if Path(path).suffix.lower() != ".html":
+        raise BadInput.in_file(path, "a report is a page", "name it report.html, or use: tracetool diff -o")
     target = check_output(path)
-    if target.suffix.lower() != ".html":
-        raise BadInput.in_file(target, "a report is a page", "name it report.html, or use: tracetool diff -o")
     page = report_run(run, base, gpu=gpu, clock_mhz=clock, power=paths_of(power), tz=tz, by=by, depth=depth)
     with aside_file(target) as aside:
         aside.write_text(run_html(page), "utf-8")

@@ -67,8 +67,8 @@ def save(result: Result, out: Path | None) -> None:
         result.save(out)
 
 
-def check_out(out: Path | None) -> None:
-    """Refuse an output file before the work.
+def check_out(out: Path | None, *, judged: bool = False) -> None:
+    """Refuse an output file before the work; ``judged`` says whether the command judges figures by limits.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def check_out(out: Path | None) -> None:
     if out is not None:
         from tracetool.report.save import check_output
 
-        check_output(out)
+        check_output(out, judged=judged)
 
 
 def _print_document(text: str) -> None:

@@ -25,11 +25,14 @@ class Renderer:
         What the file is for, one phrase.
     write : callable
         ``write(view, path)``; the path is a temporary one, renamed by the caller.
+    judged : bool
+        Whether it holds nothing but broken limits: commands that judge no figure do not offer it.
     """
 
     suffix: str
     comment: str
     write: Callable[[View, Path], None]
+    judged: bool = False
 
 
 def flat_columns(frame: pl.DataFrame) -> pl.DataFrame:

@@ -22,13 +22,15 @@ def _renderers() -> dict[str, Renderer]:
     return {r.suffix: r for r in renderers}
 
 
-def output_suffixes() -> list[str]:
-    """Return the file extensions that can be written."""
-    return sorted(_renderers())
+def output_suffixes(*, judged: bool = True) -> list[str]:
+    """Return the file extensions that can be written; without ``judged`` those of any report."""
+    return sorted(suffix for suffix, one in _renderers().items() if judged or not one.judged)
 
 
-def check_output(path: str | os.PathLike[str]) -> Path:
+def check_output(path: str | os.PathLike[str], *, judged: bool = True) -> Path:
     """Return the path of an output file; call it before long work.
+
+    ``judged`` says whether the report judges figures by limits.
 
     Raises
     ------
@@ -36,11 +38,12 @@ def check_output(path: str | os.PathLike[str]) -> Path:
         If its extension is not known, its folder is absent, or it is a folder.
     """
     target = Path(path)
-    if target.suffix.lower() not in _renderers():
+    known = output_suffixes(judged=judged)
+    if target.suffix.lower() not in known:
         raise BadInput.in_file(
             target,
             f"no output of kind {target.suffix!r}" if target.suffix else "has no extension",
-            f"known: {' '.join(output_suffixes())}",
+            f"known: {' '.join(known)}",
         )
     if target.is_dir():
         raise BadInput.in_file(target, "is a folder", "name a file")

@@ -43,7 +43,7 @@ def check(
     from tracetool.cli.output import check_out, emit, print_annotations
 
     for path in out:
-        check_out(path)
+        check_out(path, judged=True)
     compared = check_runs(
         runs or [], base=base, config=config, baseline=baseline, branch=branch, by=by, depth=depth
     )

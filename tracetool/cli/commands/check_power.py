@@ -41,7 +41,7 @@ def check_power(
     from tracetool.api.check_power import check_power as check_source
     from tracetool.cli.output import check_out, emit, save
 
-    check_out(out)
+    check_out(out, judged=True)
     checked = check_source(source, power=power, tz=tz, gpu=gpu, device=device)
     save(checked, out)
     emit(checked, as_json=as_json, quiet=quiet, written=[out])

@@ -67,7 +67,7 @@ def diff(
     from tracetool.cli.output import check_out, emit, print_annotations
 
     for path in out:
-        check_out(path)
+        check_out(path, judged=True)
     base_runs, right = sides(list(runs or []), base, head, baseline is not None)
     compared = diff_runs(
         base_runs,

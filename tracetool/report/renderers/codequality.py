@@ -39,4 +39,6 @@ def _write(view: View, path: Path) -> None:
     path.write_text(json.dumps(findings, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
-RENDERER = Renderer(".codequality", "GitLab code quality: one finding per broken threshold", _write)
+RENDERER = Renderer(
+    ".codequality", "GitLab code quality: one finding per broken threshold", _write, judged=True
+)

@@ -65,4 +65,6 @@ def _write(view: View, path: Path) -> None:
     path.write_text(json.dumps(sarif_document(view), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
-RENDERER = Renderer(".sarif", "SARIF: one result per broken threshold, for code scanning", _write)
+RENDERER = Renderer(
+    ".sarif", "SARIF: one result per broken threshold, for code scanning", _write, judged=True
+)
