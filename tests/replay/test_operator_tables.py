@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +10,7 @@ import pytest
 
 import tracetool as tt
 from tracetool.core.errors import BadInput
-from tracetool.replay.operator_tables import read_table
+from tracetool.replay.operator_tables import load_table, read_table
 
 GEMM = {"op": ["gemm", "gemm", "gemm"], "dtype": ["bf16"] * 3, "m": [8, 8, 16], "n": [8] * 3, "k": [8] * 3}
 
@@ -120,3 +121,11 @@ def test_a_clock_in_another_unit_is_refused(clock: float) -> None:
     table = pl.DataFrame({"kernel": ["a", "b"], "duration_us": [5.0, 6.0], "clock_mhz": [1200.0, clock]})
     with pytest.raises(BadInput, match=r"row 2, column clock_mhz: .* MHz is no clock of a100-sxm"):
         tt.predict(table, gpu="a100-sxm")
+
+
+def test_a_pipe_is_no_missing_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for source in (pipe, Path("-"), Path("/dev/null")):
+        with pytest.raises(BadInput, match="is a pipe, and a table is read from a file"):
+            load_table(source)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -119,8 +119,17 @@ def _unread(frame: pl.DataFrame, columns: pl.DataFrame, kind: Kind) -> tuple[str
     return tuple(c for c in frame.columns if c not in effective or (c in CONTENT and not product))
 
 
+#: How a user turns a pipe into a file that is read.
+_PIPED: Final = "... > table.csv"
+
+
 def load_table(path: Path) -> pl.DataFrame:
     """Return a table file as it is, or raise BadInput saying why it cannot be read."""
+    if str(path) == "-" or path.is_fifo() or path.is_char_device():
+        # a pipe states no kind, has no size to hold against the memory, and is read once
+        raise BadInput.in_file(
+            path, "is a pipe, and a table is read from a file", f"write it to one: {_PIPED}"
+        )
     if not path.is_file():
         raise BadInput.in_file(
             path, "no such file", "give a run (tracetool ingest TRACE makes one) or a table"
