@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -31,10 +32,10 @@ def without_repeats(
         if path.is_fifo():  # two reads of a pipe differ
             kept.append(one)
             continue
-        key = (size, file_sha256(path)) if size in repeated else (path.resolve(),)
+        key = (size, file_sha256(path)) if size in repeated else (os.path.realpath(path),)
         if (first := earlier.setdefault(key, path)) is path:
             kept.append(one)
-        elif first.resolve() == path.resolve():
+        elif os.path.realpath(first) == os.path.realpath(path):
             sentences.append(f"{first} is named more than once: it counts once")
         else:
             sentences.append(f"{first}: another file holds the same: it counts once")
