@@ -174,12 +174,12 @@ def test_sglang_s_encoder_multiplies_each_row_once_where_its_tiles_are_large() -
 def test_prompts_of_one_query_take_the_heads_of_a_group_in_one_tile() -> None:
     law, kernels = laws()["prefill"], _fitted({"query_tile": 192.0, "pack_heads": 0.0}, "h200-sxm")
     one = Implementation("trtllm-x", "x", "trtllm", frozenset({"x"}), (), {"prefill": kernels})
-    lent = {
+    member = {
         called: members(law, B200, "vllm 0.24.0", called, (one,))[0].coefficients
         for called in ("vllm_flashinfer_trtllmdecode", "vllm_flashinfer_trtllmprefill")
     }
-    assert [each["pack_heads"] for each in lent.values()] == [2.0, 0.0]
-    assert lent["vllm_flashinfer_trtllmdecode"]["query_tile"] == 64.0
+    assert [each["pack_heads"] for each in member.values()] == [2.0, 0.0]
+    assert member["vllm_flashinfer_trtllmdecode"]["query_tile"] == 64.0
 
 
 def test_latents_of_8_bits_are_told_to_be_multiplied_as_they_lie_in_tensor_memory() -> None:
@@ -197,13 +197,13 @@ def test_latents_of_8_bits_are_told_to_be_multiplied_as_they_lie_in_tensor_memor
 
 def test_latents_of_8_bits_are_met_as_they_lie_by_kernels_of_warps_on_the_newest() -> None:
     prefill, decode = laws()["mla_prefill"], laws()["mla_decode"]
-    [lent] = members(prefill, RTX, "trtllm 1.3.0rc20", "default")
-    assert (lent.coefficients["expanded_in_8"], lent.coefficients["kv8_rate"]) == (1.0, WARPS_GAIN_8)
+    [member] = members(prefill, RTX, "trtllm 1.3.0rc20", "default")
+    assert (member.coefficients["expanded_in_8"], member.coefficients["kv8_rate"]) == (1.0, WARPS_GAIN_8)
     for library, name in (("trtllm", "default"), ("sglang", "trtllm_mla")):
-        [lent] = members(decode, RTX, f"{library} 1.3.0", name)
+        [member] = members(decode, RTX, f"{library} 1.3.0", name)
         told = {"kv8_in_16": 0.0, "cluster_heads": 128.0, "head_tile": 64.0, "most_parts": 1.0}
-        assert {name: lent.coefficients[name] for name in told} == told
-        assert lent.coefficients["pass_factor"] > 0.0
+        assert {name: member.coefficients[name] for name in told} == told
+        assert member.coefficients["pass_factor"] > 0.0
 
 
 def test_rows_of_kernels_that_source_tells_alone_have_wider_bounds() -> None:
@@ -223,7 +223,7 @@ def test_rows_of_kernels_that_source_tells_alone_have_wider_bounds() -> None:
 
 
 def test_another_format_s_kernels_keep_step_with_the_chip_as_well() -> None:
-    """The L40S's one L2 holds all that fits, for both halves of what an encoder is lent there."""
+    """The L40S's one L2 holds all that fits, for both halves of what an encoder is member there."""
     law = laws()["encoder"]
     fitted = {
         "encoder": _fitted({"l2_hit": 0.3}, "h200-sxm"),

@@ -19,11 +19,12 @@ from tracetool.sources.io.protobuf import BYTES, FIXED32, FIXED64, VARINT, Broke
 Wholes: TypeAlias = NDArray[np.uint64]
 #: The longest varint: 64 bits, seven a byte. Source: protobuf.dev/programming-guides/encoding. [bytes]
 _LONGEST: Final = 10
-#: Fewer messages than this are read one by one: a round costs as much as some 50 fields so read. A prior.
+#: Fewer messages than this are read one by one: a round costs as much as some 50 fields so read.
+#: [messages] A prior.
 FEW: Final = 48
-#: Fields of one message taken over at a time: bounds the lists they are in. A prior.
+#: Fields of one message taken over at a time: bounds the lists they are in. [fields] A prior.
 _TAKEN: Final = 1 << 15
-#: Messages read at once: their columns stay in the processor's cache. A prior.
+#: Messages read at once: their columns stay in the processor's cache. [messages] A prior.
 WINDOW_MESSAGES: Final = 1 << 15
 
 

@@ -17,7 +17,7 @@ from tracetool.sources.io.protobuf_columns import FEW, WINDOW_MESSAGES, varints
 WINDOW_BYTES: Final = 1 << 22
 #: Least and most bytes of a file searched for the keys of its messages at once. A prior. [bytes]
 _STRETCH: Final = 1 << 14, 1 << 19
-#: The key of the field that holds the messages: number 1, bytes.
+#: The key of the field that holds the messages: number 1, bytes. [1] By definition of the format.
 _KEY: Final = 1 << 3 | BYTES
 
 

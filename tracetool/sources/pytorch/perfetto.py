@@ -37,7 +37,7 @@ _BEGIN, _END = 1, 2
 _FARTHEST_NS = int(EXACT_US) * 1000
 #: Times a double's reach from here still have 64 bits. [ns]
 _LATEST_NS = np.uint64((1 << 63) - 1 - _FARTHEST_NS)
-#: Up to here a double is exact, by definition.
+#: Up to here a double is exact. [1] By definition.
 _EXACT = np.uint64(1 << 53)
 
 

@@ -31,7 +31,7 @@ _TELLING: Final = ("cuda_sync_kind", "cbid")
 PYTHON: Final = "Python "
 _NAMES: Final = (*_SPELLED.values(), *_TELLING, PYTHON)
 _PLACES: Final = {name: place for place, name in enumerate(_NAMES)}
-#: Lists within one another in an argument; profilers write two. A prior.
+#: Lists within one another in an argument; profilers write two. [1] A prior.
 _MOST_DEPTH: Final = 100
 
 

@@ -24,14 +24,14 @@ from tracetool.sources.io.protobuf_columns import (
 )
 from tracetool.sources.rocm.packets import CATEGORIES, NAMES, NOTE_NAMES, NOTE_TEXTS, State
 
-#: Kinds of events.
+#: Kinds of events. [1] By definition of track_event.proto.
 _SLICE_BEGIN, _COUNT = 1, 4
 #: What an annotation states: nothing that 64 bits hold, a number, or a text by its number.
 NOTHING, NUMBER, TEXT = 0, 1, 2
 #: Fields of annotations that hold a truth or a number without sign, one with sign, one of a text.
 _UNSIGNED, _SIGNED, _DOUBLE, _SPELLED, _TEXT_OF = (2, 3, 7), 4, 5, 6, 17
 _WHOLE: Final = np.isin(np.arange(_TEXT_OF + 2), (*_UNSIGNED, _SIGNED, _TEXT_OF))
-#: Doubles from here on are no numbers of 64 bits.
+#: Doubles from here on are no numbers of 64 bits. [1] By definition.
 _BEYOND: Final = 2.0**63
 
 

@@ -16,7 +16,8 @@ from tracetool.sources.io.protobuf_columns import Fields, Wholes, joined
 from tracetool.sources.latest import Latest
 from tracetool.sources.rocm.packets import BOOT, CLOCK, CLOCKS, TIME, State, held
 
-#: Clocks that belong to one writer of packets alone, up to below the second. Source: clock_snapshot.proto.
+#: Clocks that belong to one writer of packets alone, up to below the second. [1] Source:
+#: clock_snapshot.proto.
 _OWN_CLOCKS: Final = 64, 128
 #: Sums of times below this are exact in 64 bits; others are added as Python's numbers. [ns]
 _SAFE_NS: Final = 2.0**62

@@ -30,17 +30,17 @@ CLOCKS, TIME, SEQUENCE, EVENT, INTERNED, FLAGS, CLEARED = 6, 8, 10, 11, 12, 13, 
 COMPRESSED, STAGE, CLOCK, DEFAULTS, TRACK = 50, 53, 58, 59, 60
 #: The bit of the flags that forgets what was said before.
 _STATE_CLEARED: Final = np.uint64(1)
-#: A packed stretch may grow by this factor; more is a bomb. A prior.
+#: A packed stretch may grow by this factor; more is a bomb. [1] A prior.
 _MOST_GROWTH: Final = 400
 #: What a packed stretch may always grow to. A prior. [bytes]
 _SMALL: Final = 1 << 20
 #: Bytes in which windows take longer than one packet after the other. A prior. [bytes]
 _SHORT: Final = 1 << 14
-#: Stretches packed within one another; Perfetto packs once. A prior.
+#: Stretches packed within one another; Perfetto packs once. [1] A prior.
 _MOST_DEPTH: Final = 8
-#: Memory that an unpacked byte may take until it is a row, at most. Measured on packets of two bytes.
+#: Memory that an unpacked byte may take until it is a row, at most. [B/B] Measured on packets of two bytes.
 _MEMORY_RATIO: Final = 25
-#: Time since boot.
+#: The clock that counts since boot. [1] By definition of clock_snapshot.proto.
 BOOT: Final = 6
 #: Tables of interned texts by field: categories, names, names and texts of annotations.
 CATEGORIES, NAMES, NOTE_NAMES, NOTE_TEXTS = 1, 2, 3, 29
