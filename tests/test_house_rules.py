@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,12 +40,19 @@ def _id(path: Path) -> str:
 
 
 @functools.cache
-def _parsed(path: Path, changed_ns: int) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"), str(path))
+def _parsed(path: Path, changed_ns: int) -> tuple[Any, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text("utf-8"), str(path))))
+
+
+def _nodes(path: Path) -> tuple[Any, ...]:
+    """Return what a file consists of, its module first; parsed and walked once for all rules."""
+    return _parsed(path, path.stat().st_mtime_ns)
 
 
 def _tree(path: Path) -> ast.Module:
-    return _parsed(path, path.stat().st_mtime_ns)
+    module = _nodes(path)[0]
+    assert isinstance(module, ast.Module)
+    return module
 
 
 def _assert_none(breaches: Callable[[Path], Iterable[str]], paths: Iterable[Path], fix: str) -> None:
@@ -144,7 +152,7 @@ def test_no_file_prints_but_the_command_line() -> None:
             continue
         calls = [
             n.lineno
-            for n in ast.walk(_tree(path))
+            for n in _nodes(path)
             if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "print"
         ]
         assert not calls, f"{_id(path)} prints at line {calls}"
@@ -198,7 +206,7 @@ def _family_strings(path: Path, besides: Iterable[str] = ()) -> list[str]:
     listed = set(families()) - set(besides)
     return [
         f"line {node.lineno}: {node.value!r}"
-        for node in ast.walk(_tree(path))
+        for node in _nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in listed
     ]
 
@@ -285,17 +293,17 @@ def _kernel_name_reads(path: Path, *, all_of_them: bool = False) -> list[str]:
 
     ``all_of_them`` counts what the lists above allow, too.
     """
-    tree, inside = _tree(path), _inside(path)
+    nodes, inside = _nodes(path), _inside(path)
     documents = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
         if isinstance(node.body[0], ast.Expr)
     }
     # a family's example and the operators of a framework are stated, not searched for
     stated = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.keyword) and node.arg in {"example", "operators", "words", "op"}
         for part in ast.walk(node)
     }
@@ -304,14 +312,15 @@ def _kernel_name_reads(path: Path, *, all_of_them: bool = False) -> list[str]:
         return not all_of_them and inside.startswith(tuple(by))
 
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         text = node.value if isinstance(node, ast.Constant) and id(node) not in documents | stated else None
         if isinstance(text, str) and NAME_FRAGMENT.search(text) and not allowed(NAME_FRAGMENTS_YET):
             found.append(f"line {node.lineno}: {text!r} is part of kernels' names")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            columns = {part.value for part in ast.walk(node.func) if isinstance(part, ast.Constant)}
-            searched = node.func.attr in TEXT_SEARCHES and columns & {"name", "kernel"}
-            if searched and not allowed(NAME_SEARCHES_YET):
+            # only of a search: to walk every call's chain takes the square of its length
+            chain = ast.walk(node.func) if node.func.attr in TEXT_SEARCHES else ()
+            columns = {part.value for part in chain if isinstance(part, ast.Constant)}
+            if columns & {"name", "kernel"} and not allowed(NAME_SEARCHES_YET):
                 found.append(f"line {node.lineno}: {node.func.attr} on a column of names")
         imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if "re" in imported and not allowed(MAY_IMPORT_RE):
@@ -414,11 +423,11 @@ def test_every_constant_for_a_family_is_one() -> None:
 def _array_imports(path: Path) -> list[str]:
     """Return where a file imports an array library: line and module."""
     found = []
-    for node in ast.walk(_tree(path)):
+    for node in _nodes(path):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         found += [
-            f"line {node.lineno}: {name}"  # type: ignore[attr-defined]
+            f"line {node.lineno}: {name}"
             for name in names
             if name.partition(".")[0] in {"numpy", "scipy", "numba"}
         ]
@@ -451,7 +460,7 @@ DEICTIC_SHARE = 0.01
 
 def _bound_names(path: Path) -> list[str]:
     """Return every name a file binds, once per binding: variables and parameters."""
-    nodes = list(ast.walk(_tree(path)))
+    nodes = _nodes(path)
     stored = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return stored + [n.arg for n in nodes if isinstance(n, ast.arg)]
 

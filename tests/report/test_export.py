@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetool as tt
-from tests.conftest import Tool
+from tests.conftest import Tool, examples
 from tests.report.trace_processor import rows_of
 from tests.sources.packet_reader import Slice, slices
 from tracetool.report.export.lanes import lanes_of
@@ -51,6 +51,11 @@ def perfetto(written: tt.Run) -> Path:
 
 
 @pytest.fixture(scope="module")
+def exported(perfetto: Path) -> list[Slice]:
+    return list(slices(perfetto.read_bytes()))
+
+
+@pytest.fixture(scope="module")
 def attributed(run: tt.Run) -> dict[str, float]:
     groups = run.attribute().energy.filter(pl.col("signature").is_not_null()).group_by("family")
     return dict(groups.agg(pl.col("energy_j").sum()).iter_rows())
@@ -64,8 +69,8 @@ def _joules(events: list[Slice]) -> dict[str, float]:
     return dict(sums)
 
 
-def test_joules_by_family_are_those_of_attribute(perfetto: Path, attributed: dict[str, float]) -> None:
-    assert _joules(list(slices(perfetto.read_bytes()))) == pytest.approx(attributed, rel=1e-6)
+def test_joules_by_family_are_those_of_attribute(exported: list[Slice], attributed: dict[str, float]) -> None:
+    assert _joules(exported) == pytest.approx(attributed, rel=1e-6)
 
 
 def test_perfettos_trace_processor_gives_the_joules_back(
@@ -147,10 +152,10 @@ def test_perfettos_own_messages_hold_the_same(
     assert sum(n == 2 for n in arrows.values()) == launched.height
 
 
-def test_energy_of_the_replay_is_that_of_predict(run: tt.Run, perfetto: Path) -> None:
+def test_energy_of_the_replay_is_that_of_predict(run: tt.Run, exported: list[Slice]) -> None:
     joules = sum(
         float(event.notes["predicted_energy_j"])
-        for event in slices(perfetto.read_bytes())
+        for event in exported
         if event.category == "kernel" and "begin_ns" not in event.notes
     )
     expected = run.predict(clock=1005).totals["kernel_energy_j"].item()
@@ -273,7 +278,7 @@ def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
             return value % 2**64, at
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=8))
 def test_columns_of_varints_hold_their_rows_in_bytes_of_one_length(values: list[int]) -> None:
     rows = varints(np.array(values))
@@ -288,7 +293,7 @@ def test_columns_of_varints_hold_their_rows_in_bytes_of_one_length(values: list[
     assert len(varints(np.full(3, values[0])).written()) == 3 * len(varint(values[0] % 2**64))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.booleans(), st.booleans()), min_size=1, max_size=8))
 def test_messages_have_the_parts_that_are_there(rows: list[tuple[int, bool, bool]]) -> None:
     values = np.array([v for v, _, _ in rows])
@@ -315,7 +320,7 @@ def test_messages_have_the_parts_that_are_there(rows: list[tuple[int, bool, bool
     assert at == len(raw)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)), max_size=25), st.booleans()
 )
