@@ -45,7 +45,7 @@ def _parsed(path: Path, changed_ns: int) -> tuple[Any, ...]:
 
 
 def _nodes(path: Path) -> tuple[Any, ...]:
-    """Return what a file consists of, its module first; parsed and walked once for all rules."""
+    """Return the syntax of a file, its module first; parsed once for all rules."""
     return _parsed(path, path.stat().st_mtime_ns)
 
 
@@ -317,7 +317,7 @@ def _kernel_name_reads(path: Path, *, all_of_them: bool = False) -> list[str]:
         if isinstance(text, str) and NAME_FRAGMENT.search(text) and not allowed(NAME_FRAGMENTS_YET):
             found.append(f"line {node.lineno}: {text!r} is part of kernels' names")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            # only of a search: to walk every call's chain takes the square of its length
+            # only of a search: every call's chain would take the square of its length
             chain = ast.walk(node.func) if node.func.attr in TEXT_SEARCHES else ()
             columns = {part.value for part in chain if isinstance(part, ast.Constant)}
             if columns & {"name", "kernel"} and not allowed(NAME_SEARCHES_YET):

@@ -41,7 +41,7 @@ def test_a_model_is_plausible(name: str) -> None:
     clocks = gpu.supported_clocks_mhz()
     assert (np.diff(clocks) > 0).all()
     assert clocks[-1] == gpu.clock_max_mhz
-    assert gpu.clock_min_mhz <= gpu.clock_boost_mhz <= gpu.clock_max_mhz
+    assert gpu.clock_min_mhz <= gpu.clock_rated_mhz <= gpu.clock_boost_mhz <= gpu.clock_max_mhz
     assert gpu.power_limit_min_w <= gpu.power_limit_w <= gpu.power_limit_max_w
     assert 0 < gpu.idle_w < gpu.power_limit_w
     assert 0.4 < gpu.dram_efficiency <= 1.0

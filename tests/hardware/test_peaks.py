@@ -39,7 +39,7 @@ def _near(computed: float, peak: Peak) -> bool:
 
 def _computed(gpu: Gpu, pipe: str) -> float:
     stated = gpu.peaks[pipe].clock_mhz
-    clock = gpu.clock_boost_mhz if math.isnan(stated) else stated
+    clock = gpu.clock_rated_mhz if math.isnan(stated) else stated
     assert clock <= gpu.clock_max_mhz
     return float(gpu.peak_flops(pipe, clock)) * 1e-12
 

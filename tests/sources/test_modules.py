@@ -16,7 +16,7 @@ import tracetool as tt
 from tests.conftest import NIGHTLY
 from tests.sources.makers import kineto_document
 
-#: Larger traces are walked by ``make fuzz``. [bytes]
+#: Larger traces are read by ``make fuzz``. [bytes]
 MOST_BYTES = 1_000_000 if NIGHTLY else 100_000
 
 ENGINE = "autograd::engine::evaluate_function"

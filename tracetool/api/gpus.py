@@ -66,7 +66,7 @@ class GpuSheet(Result):
     curves : DataFrame
         Voltage [V] and idle power [W] over the supported clocks [MHz].
     peaks : DataFrame
-        Peak rate of every pipe at the boost clock. [TFLOP/s]
+        Peak rate of every pipe at the rated boost clock. [TFLOP/s]
     """
 
     sheet: Sheet = field(repr=False)

@@ -58,7 +58,7 @@ class Gpu:
     sm_count: int
     clock_min_mhz: float
     clock_max_mhz: float
-    clock_boost_mhz: float  # sustained clock a light load reaches; the default of predictions
+    clock_boost_mhz: float  # sustained clock of a load that no limit holds back; the default of predictions
     clock_step_mhz: float
     memory_clock_mhz: float
     memory_bytes: float
@@ -111,11 +111,20 @@ class Gpu:
         return self.l2_bytes / self.numbers["l2_partitions"].value
 
     @property
+    def clock_rated_mhz(self) -> float:
+        """Boost clock as the maker states it, that its peaks belong to. [MHz]
+
+        Desktop cards run faster where neither power nor heat holds them; others at most at it.
+        """
+        rated = self.numbers.get("clock_rated_mhz")
+        return self.clock_boost_mhz if rated is None else rated.value
+
+    @property
     def clock_base_mhz(self) -> float:
-        """Lowest clock promised under load; a share of the boost clock where none is stated. [MHz]"""
+        """Lowest clock promised under load; a share of the rated boost clock where none is stated. [MHz]"""
         if "clock_base_mhz" in self.numbers:
             return self.numbers["clock_base_mhz"].value
-        return max(prior_number("clocks.base_share") * self.clock_boost_mhz, self.clock_min_mhz)
+        return max(prior_number("clocks.base_share") * self.clock_rated_mhz, self.clock_min_mhz)
 
     def rate(self, pipe: str) -> float:
         """Return FLOP (or op) per clock and SM of a pipe, or of the one that does its work here.

@@ -25,7 +25,7 @@ class Peak:
     unit, source : str
         Its unit, and the reference that states it.
     clock_mhz : float
-        SM clock the maker states the rate at; NaN for the boost clock. [MHz]
+        SM clock the maker states the rate at; NaN for the rated boost clock. [MHz]
     step : float
         Step the number is rounded to, where that is coarse against it; 0 otherwise.
     transfers : float

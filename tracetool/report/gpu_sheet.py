@@ -121,12 +121,12 @@ def show_gpu(name: str) -> GpuSheet:
 
 
 def peaks(gpu: Gpu) -> pl.DataFrame:
-    """Return the peak rate of every pipe at the boost clock: units x rate x clock. [TFLOP/s]"""
+    """Return the peak rate of every pipe at the rated boost clock: units x rate x clock. [TFLOP/s]"""
     pipes = [p for p in PIPES if gpu.flops_per_clock_sm.get(p, 0.0) > 0]
     return pl.DataFrame(
         {
             "pipe": pipes,
             "per_clock_sm": [gpu.flops_per_clock_sm[p] for p in pipes],
-            "peak_tera_per_s": [float(gpu.peak_flops(p, gpu.clock_boost_mhz)) / 1e12 for p in pipes],
+            "peak_tera_per_s": [float(gpu.peak_flops(p, gpu.clock_rated_mhz)) / 1e12 for p in pipes],
         }
     )

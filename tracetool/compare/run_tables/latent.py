@@ -77,5 +77,5 @@ def _peak(gpu: Gpu) -> float:
     per_clock = max(
         gpu.flops_per_clock_sm.get("tensor_bf16", 0.0), gpu.flops_per_clock_sm.get("tensor_fp16", 0.0)
     )
-    peak = per_clock * gpu.sm_count * gpu.clock_boost_mhz * 1e6
+    peak = per_clock * gpu.sm_count * gpu.clock_rated_mhz * 1e6
     return peak if math.isfinite(peak) else 0.0

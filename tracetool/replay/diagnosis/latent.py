@@ -206,8 +206,8 @@ def _added(values: Floats, place: Ints, count: int) -> Floats:
 def _rated(rows: pl.DataFrame, booked: Ledger) -> pl.DataFrame:
     """Return the groups with the rates and shares that their sums make."""
     gpu = load_gpu(booked.recorded.gpu)
-    best = float(gpu.peak_flops("tensor_bf16", gpu.clock_boost_mhz)) or float(
-        gpu.peak_flops("fp32", gpu.clock_boost_mhz)
+    best = float(gpu.peak_flops("tensor_bf16", gpu.clock_rated_mhz)) or float(
+        gpu.peak_flops("fp32", gpu.clock_rated_mhz)
     )
 
     def ratio(part: str | pl.Expr, whole: str | pl.Expr) -> pl.Expr:
