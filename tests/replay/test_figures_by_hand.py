@@ -13,6 +13,7 @@ import pytest
 from tests.model.operators import rows_of
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.clocks import checked_clocks, checked_memory
 from tracetool.replay.diagnosis.effects import Effect, effect_of, sentence
@@ -150,6 +151,22 @@ def test_a_limit_between_the_last_two_steps_settles_between_them(monkeypatch: py
     settled, never = _settled(rows_of("gemm", m=[64, 64]), GPU, 139.0)
     assert settled.tolist() == [1380.0, 1380.0]
     assert never.tolist() == [False, False]
+
+
+def test_a_power_over_the_limit_within_its_interval_rules_no_work_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """100 W up to 1,200 MHz, 0.1 W a MHz more from there: 98 W are the highest clock at 100 W, 50 W are none."""
+
+    def power_w(rows: OperatorColumns, _: object, mhz: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(100.0 + 0.1 * np.maximum(np.asarray(mhz) - 1200.0, 0.0), len(rows))
+
+    monkeypatch.setattr("tracetool.replay.recorded._power_at", power_w)
+    rows = rows_of("gemm", m=[64, 64])
+    settled, never = _settled(rows, GPU, 98.0)
+    assert never.tolist() == [False, False]
+    assert np.allclose(settled, 1200.0, atol=GPU.clock_step_mhz)
+    assert _settled(rows, GPU, 50.0)[1].tolist() == [True, True]
 
 
 def test_rates_of_a_group_are_set_under_its_roof() -> None:

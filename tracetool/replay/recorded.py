@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
+from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
@@ -101,6 +102,8 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
 _LOADED: Final = 0.5
 #: Clocks tried for kernels that the power limit slowed while they were recorded.
 _STEPS: Final = 16
+#: Powers this close are one, as at all clocks of one voltage. [1] A prior.
+_SAME_POWER: Final = 1e-3
 #: Clocks this close are one. [MHz]
 _SAME_MHZ: Final = 1e-6
 #: A kernel this many times faster than the model of its shapes did not do all of that work. [1]
@@ -244,8 +247,12 @@ def with_open_conditions(rows: OperatorColumns, conditions: Recorded) -> Operato
 
 
 def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Bools]:
-    """Return the clock each row ran at under the limit, and which rows exceed it at any clock. (n,)"""
-    boost = gpu.clock_boost_mhz
+    """Return the clock each row ran at under the limit, and which rows exceed it at any clock. (n,)
+
+    A row exceeds it where it does by more than the 90 % interval of the model's power; one within that ran at
+    the highest clock that takes no more than the lowest does.
+    """
+    boost, sd = gpu.clock_boost_mhz, power_calibration_of(gpu).relative_sd
     clocks = np.linspace(max(gpu.clock_min_mhz, 0.4 * boost), boost, _STEPS)
     settled, never = np.full(len(rows), boost), np.zeros(len(rows), np.bool_)
     hot = np.flatnonzero(_power_at(rows, gpu, settled) > cap_w)
@@ -255,14 +262,15 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     # Power grows with the clock: the last step within the limit is found by halving what is left of them.
     at, above = np.zeros(len(hot), np.int64), np.full(len(hot), _STEPS - 1)
     low, high = (_power_at(hot_rows, gpu, clocks[step]) for step in (at, above))
-    never[hot] = low > cap_w
+    never[hot] = low > cap_w * np.exp(Z90 * sd)
+    least_w = np.maximum(cap_w, low * (1.0 + _SAME_POWER))
     while (above - at > 1).any():
         middle = (at + above) // 2
         power = _power_at(hot_rows, gpu, clocks[middle])
-        within = power <= cap_w
+        within = power <= least_w
         at, low = np.where(within, middle, at), np.where(within, power, low)
         above, high = np.where(within, above, middle), np.where(within, high, power)
-    share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
+    share = np.clip((least_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
     between = clocks[at] + share * (clocks[1] - clocks[0])
     # The governor takes supported clocks only: else the replay is one step wrong.
     supported_mhz = gpu.supported_clocks_mhz()
