@@ -156,7 +156,7 @@ def test_a_limit_between_the_last_two_steps_settles_between_them(monkeypatch: py
 def test_a_power_over_the_limit_within_its_interval_rules_no_work_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """100 W up to 1,200 MHz, 0.1 W a MHz more from there: 98 W are the highest clock at 100 W, 50 W are none."""
+    """100 W up to 1,200 MHz, 0.1 W a MHz more above: under 98 W it ran at 1,200, under 50 W at no clock."""
 
     def power_w(rows: OperatorColumns, _: object, mhz: np.ndarray) -> np.ndarray:
         return np.broadcast_to(100.0 + 0.1 * np.maximum(np.asarray(mhz) - 1200.0, 0.0), len(rows))
