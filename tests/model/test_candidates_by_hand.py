@@ -35,8 +35,8 @@ def test_compiled_kernels_stand_beside_those_measured_near() -> None:
         _kernel("plain", "l40s"), _kernel("compiled", "l40s", words=("triton",)),
         _kernel("other", "h100-sxm"), _kernel("compiled_there", "h100-sxm", words=("triton",)),
     )  # fmt: skip
-    assert [one.name for one in candidates(LAW, "ada", every=every)] == ["plain", "compiled"]
-    assert [one.name for one in candidates(LAW, "ada", every=every[2:])] == ["compiled_there"]
+    assert [one.name for one in candidates(LAW, "ada", available=every)] == ["plain", "compiled"]
+    assert [one.name for one in candidates(LAW, "ada", available=every[2:])] == ["compiled_there"]
 
 
 def test_a_kernel_measured_on_gpus_of_both_vendors_is_either_one_s() -> None:

@@ -109,13 +109,13 @@ def fed_share(rows: OperatorColumns) -> Floats:
 
     with occupancy o over all SMs and the share :math:`a_{SM}` of them that are active. Shape (n,).
     """
-    known = has_activity(rows)
-    if not known.any():
+    measured = has_activity(rows)
+    if not measured.any():
         return np.ones(len(rows))
     active = np.clip(rows.number("act_sm", 1.0), 1e-4, 1.0)
     warps = np.clip(rows.number(OCCUPANCY) / active, 1e-3, 1.0)
     fed = np.where(np.isfinite(warps), warps**_FED, _USUALLY_FED)
-    return np.asarray(np.where(known, fed, 1.0))
+    return np.asarray(np.where(measured, fed, 1.0))
 
 
 def _tensor_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:

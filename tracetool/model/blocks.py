@@ -53,31 +53,31 @@ def predicted_in_blocks(
         Predicts the rows of a slice; yields consecutive parts of it with their predictions. No row's
         prediction may depend on another row.
     """
-    whole: list[Prediction] = []
+    filled: list[Prediction] = []
     lock = Lock()
 
     def fill(block: slice) -> None:
-        for rows, part in predict(block):
-            narrow = _narrow(part)
+        for rows, predicted in predict(block):
+            narrow = _narrow(predicted)
             with lock:
-                if not whole:
-                    whole.append(unfilled(narrow, count, alike=_OF_CLOCKS))
-            put_rows(whole[0], rows, narrow, alike=_OF_CLOCKS, blank=True)
+                if not filled:
+                    filled.append(unfilled(narrow, count, alike=_OF_CLOCKS))
+            put_rows(filled[0], rows, narrow, alike=_OF_CLOCKS, blank=True)
 
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
         for _ in pool.map(fill, slices(0, count, PLANNED_ROWS)):
             pass  # raises what a block raised
-    return _shown(whole[0])
+    return _shown(filled[0])
 
 
 def _narrow(predicted: Prediction) -> Prediction:
     """Return a prediction without what is computed from the rest of it, or shown again at each clock."""
     timing, no_clocks = predicted.timing, slice(0)
-    kept: dict[str, Any] = {name: by_row(getattr(timing, name)) for name in _OF_ROWS}
+    row_columns: dict[str, Any] = {name: by_row(getattr(timing, name)) for name in _OF_ROWS}
     if isinstance(busy := timing.busy_s, BusyTimes):
         clock_mhz, duration_s = (values[:, no_clocks] for values in (busy.clock_mhz, busy.duration_s))
-        kept["busy_s"] = replace(busy, clock_mhz=clock_mhz, duration_s=duration_s)
-    return replace(predicted, timing=replace(timing, **kept))
+        row_columns["busy_s"] = replace(busy, clock_mhz=clock_mhz, duration_s=duration_s)
+    return replace(predicted, timing=replace(timing, **row_columns))
 
 
 def _shown(narrow: Prediction) -> Prediction:

@@ -36,7 +36,7 @@ def candidates(
     architecture: str,
     stack: str = "",
     name: str = "",
-    every: tuple[Implementation, ...] | None = None,
+    available: tuple[Implementation, ...] | None = None,
 ) -> tuple[Implementation, ...]:
     """Return the implementations that may have run an operator; none where the vendor has none fitted.
 
@@ -48,48 +48,59 @@ def candidates(
         Of the GPU: where some candidates were measured on it, others are none.
     stack, name : str
         The library, with or without a version, and what it calls the implementation; "" where unknown.
-    every : tuple of Implementation, optional
+    available : tuple of Implementation, optional
         Those to choose from, by default the delivered ones.
     """
     vendor = load_architecture(architecture).vendor
-    every = tuple(
-        one for one in (implementations(law) if every is None else every) if _made_for(one, law, vendor)
+    available = tuple(
+        one
+        for one in (implementations(law) if available is None else available)
+        if _made_for(one, law, vendor)
     )
     library, called = library_of(stack), words_of(name)
     # a kernel that ran with the matrix instructions of two architectures, in any format, is made for any
-    same = tuple(one for one in every if library and one.stack == library and called in one.names)
+    same = tuple(one for one in available if library and one.stack == library and called in one.names)
     if called and (anywhere := tuple(one for one in same if _made_for_any(one, law, architecture))):
         return anywhere
     # what a library runs untimed tells nothing of others that call the same kernels, nor of other lists
-    timed = (one for one in every if not library or _lists_its_tiles(one, law, library, architecture))
-    every = tuple(timed) or every
-    every = tuple(one for one in every if runs_on(one, law, architecture)) or every
-    anywhere = every
-    shortened = tuple(one for one in every if library and one.stack == library and _abbreviates(called, one))
-    near = tuple(
-        one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS or _COMPILED in one.words
+    timed = (one for one in available if not library or _lists_its_tiles(one, law, library, architecture))
+    available = tuple(timed) or available
+    available = tuple(one for one in available if runs_on(one, law, architecture)) or available
+    anywhere = available
+    shortened = tuple(
+        one for one in available if library and one.stack == library and _abbreviates(called, one)
     )
-    every = near or every
-    shortened = tuple(one for one in shortened if one in every)
-    of_library = tuple(one for one in every if library and one.stack in {library, ""})
+    near = tuple(
+        one
+        for one in available
+        if _distance(one, law, architecture)[1] < OTHER_KERNELS or _COMPILED in one.words
+    )
+    available = near or available
+    shortened = tuple(one for one in shortened if one in available)
+    of_library = tuple(one for one in available if library and one.stack in {library, ""})
     if not called:
-        return _nearest(of_library or every, law, architecture)
-    named = any(called in one.names or _tells(one, called) for one in of_library)
+        return _nearest(of_library or available, law, architecture)
+    named = any(called in one.names or _matches(one, called) for one in of_library)
     # a function's whole name is that function, whichever library calls it, and none of a longer name
-    same_function = tuple(one for one in every if called in one.names and called.count("_") + 1 >= _FUNCTION)
+    same_function = tuple(
+        one for one in available if called in one.names and called.count("_") + 1 >= _FUNCTION
+    )
     if same_function and not named:
         return _nearest(same_function, law, architecture)
     if shortened and not named:
         return _nearest(shortened, law, architecture)
-    pool = anywhere if _TOWARDS_CENTER_OF.get(law, 0.0) >= 1.0 else every
+    pool = anywhere if _TOWARDS_CENTER_OF.get(law, 0.0) >= 1.0 else available
     if not named and (project := _of_project(pool, library, called)):
         chosen = _nearest(project, law, architecture)
     else:
         chosen = _called(
-            called, of_library, _made_elsewhere(every, library, called), every, law, architecture
+            called, of_library, _made_elsewhere(available, library, called), available, law, architecture
         )
     if all(stands_in(one, called) for one in chosen):  # another library's same kernel says more
-        return _nearest(tuple(one for one in every if same_kernels(one, called)), law, architecture) or chosen
+        return (
+            _nearest(tuple(one for one in available if same_kernels(one, called)), law, architecture)
+            or chosen
+        )
     return chosen
 
 
@@ -97,59 +108,61 @@ def _called(
     called: str,
     of_library: tuple[Implementation, ...],
     made_elsewhere: tuple[Implementation, ...],
-    every: tuple[Implementation, ...],
+    available: tuple[Implementation, ...],
     law: str,
     architecture: str,
 ) -> tuple[Implementation, ...]:
     """Return what a name tells, of the library if it has it, else of another's, else what is most alike."""
-    for pool in (of_library, made_elsewhere, every):
+    for pool in (of_library, made_elsewhere, available):
         if exact := tuple(one for one in pool if called in one.names):
             return exact
-        told = [(sum(map(len, one.words)), one) for one in pool if _tells(one, called)]
-        if told:
-            most = max(weight for weight, _ in told)
-            return tuple(one for weight, one in told if weight == most)
+        matching = [(sum(map(len, one.words)), one) for one in pool if _matches(one, called)]
+        if matching:
+            most = max(weight for weight, _ in matching)
+            return tuple(one for weight, one in matching if weight == most)
         if pool is made_elsewhere and pool:
             return _nearest(pool, law, architecture)
-    return _nearest(_alike(of_library or every, called), law, architecture)
+    return _nearest(_alike(of_library or available, called), law, architecture)
 
 
-def _made_for_any(one: Implementation, law: str, architecture: str) -> bool:
+def _made_for_any(implementation: Implementation, law: str, architecture: str) -> bool:
     """Return whether a kernel ran on two architectures, and its source has no other for this one."""
-    measured = architectures_of(one, law)
-    return len(measured) > 1 and not built_apart(one, law, measured, architecture)
+    measured = architectures_of(implementation, law)
+    return len(measured) > 1 and not built_apart(implementation, law, measured, architecture)
 
 
-def _lists_its_tiles(one: Implementation, law: str, library: str, architecture: str) -> bool:
+def _lists_its_tiles(implementation: Implementation, law: str, library: str, architecture: str) -> bool:
     """Return whether a kernel was timed, or ran by the first tile of a library's list for an architecture."""
-    own = one.stack == library and architecture in one.laws[law].architectures
-    return own or not is_untimed(one, law)
+    is_in_list = implementation.stack == library and architecture in implementation.laws[law].architectures
+    return is_in_list or not is_untimed(implementation, law)
 
 
-def _distance(one: Implementation, law: str, architecture: str) -> tuple[bool, float]:
+def _distance(implementation: Implementation, law: str, architecture: str) -> tuple[bool, float]:
     """Return how far the nearest architecture is that an implementation was measured on."""
-    return min((apart(a, architecture) for a in one.laws[law].architectures), default=(False, 0.0))
+    return min((apart(a, architecture) for a in implementation.laws[law].architectures), default=(False, 0.0))
 
 
 def _made_elsewhere(
-    every: tuple[Implementation, ...], library: str, called: str
+    available: tuple[Implementation, ...], library: str, called: str
 ) -> tuple[Implementation, ...]:
     """Return what another library made, whichever calls it, where a name says so: trtllm_mha of SGLang."""
-    makers = {one.stack for one in every if one.stack not in {"", library} and one.stack in called}
+    makers = {one.stack for one in available if one.stack not in {"", library} and one.stack in called}
     return tuple(
         one
-        for one in every
+        for one in available
         if one.stack != library
         and (one.stack in makers or any(maker in word for maker in makers for word in one.words))
     )
 
 
-def _of_project(every: tuple[Implementation, ...], library: str, called: str) -> tuple[Implementation, ...]:
+def _of_project(
+    available: tuple[Implementation, ...], library: str, called: str
+) -> tuple[Implementation, ...]:
     """Return the library's kernels of the project a name tells, or others' that are all of an operator."""
     project = project_of(called)
     if project is None:
         return ()
-    pool = tuple(one for one in every if project.made(one))
+    pool = tuple(one for one in available if project.made(one))
     return tuple(one for one in pool if one.stack == library) or (pool if project.whole else ())
 
 
@@ -161,36 +174,36 @@ def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementatio
     return tuple(one for one, count in zip(pool, shared, strict=True) if count == most)
 
 
-def _made_for(one: Implementation, law: str, vendor: str) -> bool:
-    return any(load_gpu(name).vendor == vendor for name in one.laws[law].gpus)
+def _made_for(implementation: Implementation, law: str, vendor: str) -> bool:
+    return any(load_gpu(name).vendor == vendor for name in implementation.laws[law].gpus)
 
 
-def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = None) -> bool:
+def is_known(law: str, stack: str, available: tuple[Implementation, ...] | None = None) -> bool:
     """Return whether an implementation of a library was fitted, or none is stated."""
     library = library_of(stack)
-    return not library or any(one.stack in {library, ""} for one in every or implementations(law))
+    return not library or any(one.stack in {library, ""} for one in available or implementations(law))
 
 
 def other_version(one: FittedLaw, stack: str, architecture: str) -> bool:
     """Return whether a stack states a version that was not measured on an architecture."""
     library, version = release_of(stack)
-    measured = {release_of(known) for known in one.versions_on(architecture)}
+    measured = {release_of(release) for release in one.versions_on(architecture)}
     return bool(version) and (library, version) not in measured
 
 
-def _tells(one: Implementation, called: str) -> bool:
-    return bool(one.words) and all(word in called for word in one.words)
+def _matches(implementation: Implementation, called: str) -> bool:
+    return bool(implementation.words) and all(word in called for word in implementation.words)
 
 
-def _abbreviates(called: str, one: Implementation) -> bool:
+def _abbreviates(called: str, implementation: Implementation) -> bool:
     """Return whether a name is part of what tables call an implementation: deep_gemm, triton_mla."""
-    words = set(called.split("_")) - {one.stack, ""}
+    words = set(called.split("_")) - {implementation.stack, ""}
     if not telling_words("_".join(words)):
         return False
-    joined = called.replace("_", "").removeprefix(one.stack)
+    joined = called.replace("_", "").removeprefix(implementation.stack)
     return any(
         words <= set(name.split("_")) or (len(joined) >= _LEAST_LETTERS and joined in name.replace("_", ""))
-        for name in one.names
+        for name in implementation.names
     )
 
 

@@ -234,10 +234,10 @@ def shares_over_clocks(
         "log_sd_per_octave": _LOG_SD_PER_OCTAVE
         + _LOG_SD_OF_MEMORY * _mean(shares.memory[rows], group)[group],
     }
-    whole = {name: getattr(shares, name).copy() for name in columns}
+    updated = {name: getattr(shares, name).copy() for name in columns}
     for name, values in columns.items():
-        whole[name][rows] = values
-    return replace(shares, **whole)
+        updated[name][rows] = values
+    return replace(shares, **updated)
 
 
 def _at_top(shares: TimeShares, rows: Ints, core: Floats, memory: Floats) -> _Split:

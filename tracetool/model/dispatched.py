@@ -52,16 +52,16 @@ def dispatched(law: Law, rows: OperatorColumns, gpu: Gpu, stack: str) -> list[tu
     rows : OperatorColumns
         n rows of a law that state this stack and no implementation.
     """
-    left = np.ones(len(rows), dtype=np.bool_)
-    found: list[tuple[str, Ints]] = []
+    undecided = np.ones(len(rows), dtype=np.bool_)
+    kernels: list[tuple[str, Ints]] = []
     for rule in _rules():
         if not _holds(rule, law, gpu, stack):
             continue
-        chosen = left & _rows_of(rule, rows)
+        chosen = undecided & _rows_of(rule, rows)
         if chosen.any():
-            found.append((rule.kernel, np.flatnonzero(chosen)))
-            left &= ~chosen
-    return [*found, ("", np.flatnonzero(left))] if left.any() else found
+            kernels.append((rule.kernel, np.flatnonzero(chosen)))
+            undecided &= ~chosen
+    return [*kernels, ("", np.flatnonzero(undecided))] if undecided.any() else kernels
 
 
 def _holds(rule: Dispatch, law: Law, gpu: Gpu, stack: str) -> bool:
@@ -72,8 +72,13 @@ def _holds(rule: Dispatch, law: Law, gpu: Gpu, stack: str) -> bool:
         one.stack == rule.library and one.words and all(word in rule.kernel for word in one.words)
         for one in implementations(law.name)
     )
-    here = rule.architecture in {"", gpu.architecture}
-    return (law.name, library_of(stack)) == (rule.law, rule.library) and here and measured and not early
+    is_of_architecture = rule.architecture in {"", gpu.architecture}
+    return (
+        (law.name, library_of(stack)) == (rule.law, rule.library)
+        and is_of_architecture
+        and measured
+        and not early
+    )
 
 
 def _rows_of(rule: Dispatch, rows: OperatorColumns) -> Bools:

@@ -61,8 +61,8 @@ def core_energy_j(
         + pj["int"] * work.int_ops
         + pj["sfu"] * work.sfu_ops
     )
-    way = work.dram_bytes if streamed_bytes is None else streamed_bytes
-    onchip = pj["shared"] * work.shared_bytes + pj["l2"] * work.l2_bytes + pj["stream"] * way
+    bytes_on_chip = work.dram_bytes if streamed_bytes is None else streamed_bytes
+    onchip = pj["shared"] * work.shared_bytes + pj["l2"] * work.l2_bytes + pj["stream"] * bytes_on_chip
     return {"compute": compute * 1e-12, "onchip": onchip * 1e-12}
 
 

@@ -24,7 +24,7 @@ def ran_by(stack: str, name: str) -> str:
     return f"{library_of(stack)}/{words_of(name)}" if stack or name else ""
 
 
-def may_have_run(stack: str, name: str, some: Collection[str]) -> bool:
+def may_have_run(stack: str, name: str, fitted_names: Collection[str]) -> bool:
     """Return whether rows of a library and an implementation may be of those named; "" may be any.
 
     >>> may_have_run("vllm 0.22", "flash_attn_fa3", {"vllm/flash_attn_fa3"})
@@ -32,6 +32,6 @@ def may_have_run(stack: str, name: str, some: Collection[str]) -> bool:
     >>> may_have_run("sglang", "", {"vllm/flash_attn_fa3"})
     False
     """
-    asked = ran_by(stack, name).partition("/")[::2]
-    pairs = (one.partition("/")[::2] for one in some)
-    return any(all(not a or not b or a == b for a, b in zip(asked, pair, strict=True)) for pair in pairs)
+    stated = ran_by(stack, name).partition("/")[::2]
+    pairs = (one.partition("/")[::2] for one in fitted_names)
+    return any(all(not a or not b or a == b for a, b in zip(stated, pair, strict=True)) for pair in pairs)

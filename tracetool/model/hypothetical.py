@@ -29,8 +29,8 @@ def hypothetical_power(gpu: Gpu) -> PowerCalibration:
     clock tree of an idle chip the number of SMs, idle memory its bandwidth, all of them a stated idle power.
     """
     built = load_gpu(gpu.name)
-    own = power_calibration_of(built)
-    carried = transferred(own, built, gpu, prior_calibration(gpu))
+    built_power = power_calibration_of(built)
+    carried = transferred(built_power, built, gpu, prior_calibration(gpu))
     chip = gpu.sm_count / built.sm_count
     sizes = dict.fromkeys(BASE, 1.0) | {
         "leakage_w_per_v": chip,
@@ -39,10 +39,10 @@ def hypothetical_power(gpu: Gpu) -> PowerCalibration:
     }
     stated = gpu.idle_w / built.idle_w
     return replace(
-        own,
+        built_power,
         core_pj=carried.core_pj,
         active_pj_per_clock_sm=carried.active_pj_per_clock_sm,
         dram_pj_per_byte=carried.dram_pj_per_byte,
         relative_sd=carried.relative_sd,
-        **{part: getattr(own, part) * size * stated for part, size in sizes.items()},
+        **{part: getattr(built_power, part) * size * stated for part, size in sizes.items()},
     )

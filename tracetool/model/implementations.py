@@ -56,8 +56,8 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
 
 def _without_host(law: Law, gpu: Gpu, calibration: TimeCalibration) -> TimeCalibration:
     """Return a calibration whose coefficients of a law hold nothing of the host it was measured under."""
-    (own,) = without_hosts(law, (own_member(law, gpu, calibration, 1.0),))
-    coefficients = {**calibration.coefficients, law.name: own.coefficients}
+    (kernels_alone,) = without_hosts(law, (own_member(law, gpu, calibration, 1.0),))
+    coefficients = {**calibration.coefficients, law.name: kernels_alone.coefficients}
     return replace(calibration, coefficients=coefficients)
 
 
@@ -67,50 +67,72 @@ def _priced(
     users, of_users = law.name not in calibration.delivered, calibration.fitted_to.get(law.name, {""})
     if (users and "" in of_users) or not implementations(law.name) or traced(rows).any():
         return [_calibrated(law, rows, gpu, calibration, np.arange(len(rows)))]
-    parts = []
-    for stack, name, places in _told_apart(law, rows, gpu):
-        part = rows if len(places) == len(rows) else rows.take(places)
+    priced_groups = []
+    for stack, name, places in _rows_by_kernel(law, rows, gpu):
+        group_rows = rows if len(places) == len(rows) else rows.take(places)
         if users and may_have_run(stack, name, of_users):
-            parts.append(_calibrated(law, part, gpu, calibration, places))
+            priced_groups.append(_calibrated(law, group_rows, gpu, calibration, places))
             continue
-        every = members(law, gpu, stack, name)
-        every = without_hosts(law, every) if host_apart else every
-        if not every:  # another vendor's kernels are none of these
-            parts.append(_calibrated(law, part, gpu, calibration, places))
+        candidates = members(law, gpu, stack, name)
+        candidates = without_hosts(law, candidates) if host_apart else candidates
+        if not candidates:  # another vendor's kernels are none of these
+            priced_groups.append(_calibrated(law, group_rows, gpu, calibration, places))
             continue
-        basis = every[0].basis if len(every) == 1 else f"one of {', '.join(m.name for m in every)}"
+        basis = (
+            candidates[0].basis if len(candidates) == 1 else f"one of {', '.join(m.name for m in candidates)}"
+        )
         first = None
         if not stack and not name and calibration.law_basis.get(law.name) == "calibrated":
-            own = _calibrated(law, part, gpu, calibration, places)
-            first, basis = own.pieces, own.basis
-            weight = float(np.mean([member.weight for member in every]))
-            every = (*every, own_member(law, gpu, calibration, weight))
-        known = is_known(law.name, stack)
-        pieces, low, high = member_pieces(law, part, gpu, every, first, one_ran=known)
-        if not known and not told_by_source(every) and (bands := transfer_bands(law.name)):
+            calibrated = _calibrated(law, group_rows, gpu, calibration, places)
+            first, basis = calibrated.pieces, calibrated.basis
+            weight = float(np.mean([member.weight for member in candidates]))
+            candidates = (*candidates, own_member(law, gpu, calibration, weight))
+        was_fitted = is_known(law.name, stack)
+        pieces, low, high = member_pieces(law, group_rows, gpu, candidates, first, one_ran=was_fitted)
+        if not was_fitted and not told_by_source(candidates) and (bands := transfer_bands(law.name)):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
-        parts += _unmeasured_apart(law, part, gpu, every, Priced(places, pieces, low, high, basis))
-    return parts
+        priced_groups += _split_unmeasured(
+            law, group_rows, gpu, candidates, Priced(places, pieces, low, high, basis)
+        )
+    return priced_groups
 
 
-def _unmeasured_apart(
-    law: Law, rows: OperatorColumns, gpu: Gpu, every: tuple[Member, ...], known: Priced
+def _split_unmeasured(
+    law: Law, rows: OperatorColumns, gpu: Gpu, candidates: tuple[Member, ...], priced_rows: Priced
 ) -> list[Priced]:
     """Return rows priced alike with those whose kernel nobody measured apart, which have wider bounds."""
-    if law.unmeasured is None or len(every) != 1:
-        return [known]
-    told = law.unmeasured(rows, gpu, law.every_value(every[0].coefficients))
-    if not told.any():
-        return [known]
-    low, high = of_stand_in(law.name, known.low[told], known.high[told])
-    basis = known.basis if ANOTHER_KERNEL in known.basis else f"{known.basis}, {ANOTHER_KERNEL}"
-    at = np.flatnonzero(told)
-    parts = [Priced(known.places[at], known.pieces.take(at), low, high, basis)]
-    if not told.all():
-        rest = np.flatnonzero(~told)
-        low, high = known.low[rest], known.high[rest]
-        parts.append(Priced(known.places[rest], known.pieces.take(rest), low, high, known.basis))
-    return parts
+    if law.unmeasured is None or len(candidates) != 1:
+        return [priced_rows]
+    unmeasured = law.unmeasured(rows, gpu, law.every_value(candidates[0].coefficients))
+    if not unmeasured.any():
+        return [priced_rows]
+    low, high = of_stand_in(law.name, priced_rows.low[unmeasured], priced_rows.high[unmeasured])
+    basis = (
+        priced_rows.basis if ANOTHER_KERNEL in priced_rows.basis else f"{priced_rows.basis}, {ANOTHER_KERNEL}"
+    )
+    unmeasured_places = np.flatnonzero(unmeasured)
+    groups = [
+        Priced(
+            priced_rows.places[unmeasured_places],
+            priced_rows.pieces.take(unmeasured_places),
+            low,
+            high,
+            basis,
+        )
+    ]
+    if not unmeasured.all():
+        measured_places = np.flatnonzero(~unmeasured)
+        low, high = priced_rows.low[measured_places], priced_rows.high[measured_places]
+        groups.append(
+            Priced(
+                priced_rows.places[measured_places],
+                priced_rows.pieces.take(measured_places),
+                low,
+                high,
+                priced_rows.basis,
+            )
+        )
+    return groups
 
 
 def own_member(law: Law, gpu: Gpu, calibration: TimeCalibration, weight: float) -> Member:
@@ -134,9 +156,9 @@ def _calibrated(
 def _band(law: Law, rows: OperatorColumns, calibration: TimeCalibration) -> tuple[Floats, Floats]:
     """Return the 90 % band of ln(measured / predicted) of each row, by its kind where the kind has one."""
     calibrated = law.name in calibration.spread
-    every = calibration.spread.get(law.name, law.spread)
+    law_band = calibration.spread.get(law.name, law.spread)
     bands = np.array(
-        [calibration.spread.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
+        [calibration.spread.get(spread_key(law.name, kind), law_band) for kind in law.kinds] or [law_band]
     )
     low, high = bands[law.kind(rows)].T
     if law.name in calibration.from_traces:
@@ -157,12 +179,14 @@ def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]
     ]
 
 
-def _told_apart(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str, str, Ints]]:
+def _rows_by_kernel(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str, str, Ints]]:
     """Return what rows state, as :func:`split_by_implementation`, with kernels that source tells beside."""
-    told: list[tuple[str, str, Ints]] = []
+    groups: list[tuple[str, str, Ints]] = []
     for stack, name, places in split_by_implementation(rows):
         if name or not stack or not tells(law):
-            told.append((stack, name, places))
+            groups.append((stack, name, places))
             continue
-        told += [(stack, kernel, places[at]) for kernel, at in dispatched(law, rows.take(places), gpu, stack)]
-    return told
+        groups += [
+            (stack, kernel, places[at]) for kernel, at in dispatched(law, rows.take(places), gpu, stack)
+        ]
+    return groups

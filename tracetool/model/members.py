@@ -52,7 +52,7 @@ def members(
     gpu: Gpu,
     stack: str,
     implementation: str,
-    every: tuple[Implementation, ...] | None = None,
+    available: tuple[Implementation, ...] | None = None,
     bands: TransferBands | None = None,
 ) -> tuple[Member, ...]:
     """Return the ways rows of a law may have been run on a GPU; none where no implementation was fitted.
@@ -61,39 +61,42 @@ def members(
     ----------
     stack, implementation : str
         What the rows state, "" where nothing.
-    every, bands : optional
+    available, bands : optional
         Implementations to choose from and bands elsewhere, by default those delivered.
     """
     bands = transfer_bands(law.name) if bands is None else bands
     called = words_of(implementation)
-    every = with_parents(law, stack, called, every)
-    if by_source := of_project(law, gpu.architecture, stack, called, every):
+    available = with_parents(law, stack, called, available)
+    if by_source := of_project(law, gpu.architecture, stack, called, available):
         return by_source
-    chosen, library = candidates(law.name, gpu.architecture, stack, implementation, every), library_of(stack)
+    chosen, library = (
+        candidates(law.name, gpu.architecture, stack, implementation, available),
+        library_of(stack),
+    )
     if not implementation:  # where some ran in this version, it was one of them
         ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]
         chosen = tuple(ran_there) or chosen
     share = bands.swapped if bands is not None else 0.0
-    if chosen and not is_known(law.name, stack, every):  # no version of another library is meant
+    if chosen and not is_known(law.name, stack, available):  # no version of another library is meant
         # kernels that only their library has, as its source tells, tell nothing of others'
         anyones = tuple(one for one in chosen if not habits_of(law, one.stack, gpu.architecture)) or chosen
         ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
-        return of_unknown(law, ran, gpu.architecture, stack, called, share, every)
+        return of_unknown(law, ran, gpu.architecture, stack, called, share, available)
     ran = tuple(
         _standing_for(called, law, one, _member(law, gpu, one, bands, stack), bands) for one in chosen
     )
     if library and chosen and all(one.stack not in {library, ""} for one in chosen):
-        ran = in_library(law, ran, gpu.architecture, stack, called, every)
+        ran = in_library(law, ran, gpu.architecture, stack, called, available)
         pairs = zip(chosen, ran, strict=True)
         ran = tuple(_from_elsewhere(one, called, member, bands) for one, member in pairs)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return ran
-    others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
-    swapped = tuple(_member(law, gpu, one, bands, stack) for one in others)
-    shares = ((chosen, ran, 1.0 - share if others else 1.0), (others, swapped, share))
+    other_kernels = others_of_library(law.name, gpu.vendor, stack, chosen, available)
+    swapped = tuple(_member(law, gpu, one, bands, stack) for one in other_kernels)
+    shares = ((chosen, ran, 1.0 - share if other_kernels else 1.0), (other_kernels, swapped, share))
     return tuple(
-        replace(member, weight=part * use(one) / sum(map(use, pool)))
-        for pool, of_pool, part in shares
+        replace(member, weight=pool_share * use(one) / sum(map(use, pool)))
+        for pool, of_pool, pool_share in shares
         for one, member in zip(pool, of_pool, strict=True)
     )
 
@@ -108,8 +111,8 @@ def _standing_for(
     if not called or called in one.names:
         return member
     word = max((word for word in law.name_habits if word in called), key=len, default="")
-    if told := law.name_habits.get(word):
-        member = replace(member, coefficients={**member.coefficients, **told})
+    if habits := law.name_habits.get(word):
+        member = replace(member, coefficients={**member.coefficients, **habits})
     if not stands_in(one, called):
         return member
     low, high = bands.stand_in if bands is not None else (0.0, 0.0)
@@ -159,7 +162,7 @@ def coefficients_on(
     return values
 
 
-def _told_there(
+def _source_coefficients(
     law: Law, values: Mapping[str, float], one: Implementation, architecture: str, measured: str
 ) -> dict[str, float]:
     """Return the coefficients that source tells of an implementation on an architecture.
@@ -168,26 +171,28 @@ def _told_there(
     already, but for what differs from the architecture ``measured``.
     """
     called = max(one.names, default="")
-    there, here = (
+    target, reference = (
         host_of(law, one.stack, called, place, elsewhere=True) for place in (architecture, measured)
     )
-    told = {}
-    for name, (factor, more) in there.items():
+    stated = {}
+    for name, (factor, more) in target.items():
         prior = law.priors[name]
-        if not factor and (prior.choices or here.get(name) != (factor, more)):
-            told[name] = more
-        elif factor == 1.0 and here.get(name) != (factor, more):
-            of_measured, already = here.get(name, (1.0, 0.0))
+        if not factor and (prior.choices or reference.get(name) != (factor, more)):
+            stated[name] = more
+        elif factor == 1.0 and reference.get(name) != (factor, more):
+            of_measured, already = reference.get(name, (1.0, 0.0))
             if of_measured:  # a form that is told where it was measured holds none of what is added elsewhere
-                told[name] = values.get(name, prior.value) + more - already
-    return told
+                stated[name] = values.get(name, prior.value) + more - already
+    return stated
 
 
-def _there_alone(law: Law, one: Implementation, architecture: str, measured: str) -> dict[str, float]:
+def _terms_of_measured_alone(
+    law: Law, one: Implementation, architecture: str, measured: str
+) -> dict[str, float]:
     """Return what source adds to coefficients on the architecture ``measured`` and not on another."""
     called = max(one.names, default="")
-    there, here = (host_of(law, one.stack, called, place) for place in (architecture, measured))
-    return {name: more for name, (factor, more) in here.items() if factor == 1.0 and name not in there}
+    target, reference = (host_of(law, one.stack, called, place) for place in (architecture, measured))
+    return {name: more for name, (factor, more) in reference.items() if factor == 1.0 and name not in target}
 
 
 def _of_parent(law: Law, fitted: FittedLaw, gpu: Gpu) -> dict[str, float]:
@@ -212,7 +217,9 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
     measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
-    there_alone = _there_alone(law, one, gpu.architecture, nearest[0].architecture) if not alike else {}
+    there_alone = (
+        _terms_of_measured_alone(law, one, gpu.architecture, nearest[0].architecture) if not alike else {}
+    )
     values = coefficients_on(law, fitted, gpu.architecture, stack, there_alone)
     values |= told_by_version(law, one, stack)
     weight = float(sum(rows[name] for name in donors))
@@ -221,9 +228,9 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     if alike:
         values = unhidden(law, values, gpu, measured)
     else:
-        told = _told_there(law, values, one, gpu.architecture, nearest[0].architecture)
+        stated = _source_coefficients(law, values, one, gpu.architecture, nearest[0].architecture)
         one_program = "triton" in one.name
-        values = paced(law, values | told, gpu, measured, nearest, one_program=one_program) | told
+        values = paced(law, values | stated, gpu, measured, nearest, one_program=one_program) | stated
         values = beside_parent(
             law, values, one, gpu.architecture, lambda parent, of, _: _of_parent(parent, of, gpu)
         )

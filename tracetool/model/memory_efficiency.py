@@ -48,8 +48,8 @@ class MemoryEfficiency:
         clock = np.asarray(clock_mhz, np.float64)
         rising = (clock - self.start_mhz) / (self.clock_mhz - self.start_mhz)
         path = 1.0 / np.maximum(rising, max(self.floor, _LEAST))
-        own = 1.0 / np.asarray(memory_share, np.float64)
-        return np.asarray((own**_NORM + path**_NORM) ** (1.0 / _NORM))
+        at_memory = 1.0 / np.asarray(memory_share, np.float64)
+        return np.asarray((at_memory**_NORM + path**_NORM) ** (1.0 / _NORM))
 
     def beside_memory(self, rate: float) -> MemoryEfficiency:
         """Return the efficiency of the same path beside memory that delivers ``rate`` times as much."""
@@ -58,8 +58,8 @@ class MemoryEfficiency:
 
 
 def _section(name: str) -> Mapping[str, Number]:
-    own = own_calibration(name, "power")
-    section = {} if own is None else own.section("memory_efficiency")
+    calibration = own_calibration(name, "power")
+    section = {} if calibration is None else calibration.section("memory_efficiency")
     return section if "clock_mhz" in section else {}
 
 

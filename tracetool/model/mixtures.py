@@ -42,7 +42,7 @@ def member_pieces(
     law: Law,
     rows: OperatorColumns,
     gpu: Gpu,
-    every: tuple[Member, ...],
+    candidates: tuple[Member, ...],
     first: Pieces | None = None,
     *,
     one_ran: bool = True,
@@ -54,7 +54,7 @@ def member_pieces(
 
     Parameters
     ----------
-    every : tuple of Member
+    candidates : tuple of Member
         The candidates, as likely as their weights.
     first : Pieces, optional
         Parts to state in place of the middle candidate's: those of the last one, the GPU's own calibration.
@@ -73,37 +73,37 @@ def member_pieces(
         # another library's fit knows the times of this one less well than its own
         return law.pieces(some, gpu, member.coefficients).known_within(member.band if one_ran else _UNKNOWN)
 
-    if len(every) == 1:
-        low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
-        return parts_of(rows, every[0]), low, high
+    if len(candidates) == 1:
+        low, high = np.broadcast_to(np.array(candidates[0].band)[:, None], (2, len(rows)))
+        return parts_of(rows, candidates[0]), low, high
     few = len(rows) <= _MOST_ROWS
     places = np.arange(len(rows)) if few else np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
-    some = rows if few else rows.take(places)
-    hertz = np.full((len(some), 1), gpu.clock_boost_mhz * 1e6)
-    others = every if first is None else every[:-1]
-    tried = [parts_of(some, member) for member in others]
+    sampled = rows if few else rows.take(places)
+    hertz = np.full((len(sampled), 1), gpu.clock_boost_mhz * 1e6)
+    computed = candidates if first is None else candidates[:-1]
+    tried = [parts_of(sampled, member) for member in computed]
     if first is not None:
         tried.append(first if few else first.take(places))
     times = np.log(np.stack([duration_s(one, hertz)[:, 0] for one in tried]))
-    weight = np.array([member.weight for member in every])
+    weight = np.array([member.weight for member in candidates])
     weight = weight / weight.sum()
     if first is not None:
         pieces = first
     else:
-        stated = weight * np.array([not member.bounds_only for member in every])
+        stated = weight * np.array([not member.bounds_only for member in candidates])
         middle = _weighted_middle(times, stated / stated.sum())
         if few:
             pieces = tried[0]
-            for number in range(1, len(every)):
+            for number in range(1, len(candidates)):
                 pieces = pieces.where(middle == number, tried[number])
         else:  # of many rows, all as the candidate has them that is in the middle most often
-            pieces = parts_of(rows, every[int(np.bincount(middle).argmax())])
+            pieces = parts_of(rows, candidates[int(np.bincount(middle).argmax())])
     base = np.log(duration_s(pieces.take(places), hertz)[:, 0])
     if not one_ran and first is None:
-        away = _between_libraries(times, every) - base
+        away = _between_libraries(times, candidates) - base
         pieces = pieces.times(np.exp(away if few else np.median(away)))
         base = base + (away if few else np.median(away))
-    bands = np.array([member.band for member in every])
+    bands = np.array([member.band for member in candidates])
     center = times + bands.mean(axis=1)[:, None] - base
     scale = (bands[:, 1] - bands[:, 0])[:, None] / 2.0 / np.log(19.0)
     low, high = (_quantile(center, scale, weight, share) for share in (0.05, 0.95))
@@ -113,15 +113,15 @@ def member_pieces(
     return pieces, low, high
 
 
-def _between_libraries(times: Floats, every: tuple[Member, ...]) -> Floats:
+def _between_libraries(times: Floats, candidates: tuple[Member, ...]) -> Floats:
     """Return the mean over libraries of the ln of the time of each one's middle candidate, (k, n) to (n,)."""
-    weight = np.array([0.0 if member.bounds_only else member.weight for member in every])
-    library = np.array([member.library for member in every])
+    weight = np.array([0.0 if member.bounds_only else member.weight for member in candidates])
+    library = np.array([member.library for member in candidates])
     middles = []
     for name in dict.fromkeys(library[weight > 0.0].tolist()):
-        own = np.flatnonzero((library == name) & (weight > 0.0))
-        middle = _weighted_middle(times[own], weight[own] / weight[own].sum())
-        middles.append(np.take_along_axis(times[own], middle[None], axis=0)[0])
+        of_library = np.flatnonzero((library == name) & (weight > 0.0))
+        middle = _weighted_middle(times[of_library], weight[of_library] / weight[of_library].sum())
+        middles.append(np.take_along_axis(times[of_library], middle[None], axis=0)[0])
     return np.asarray(np.mean(middles, axis=0))
 
 

@@ -137,7 +137,7 @@ def content_factor(rows: OperatorColumns, work: Work, column: str = SWITCHING) -
     if (switching == 1.0).all():
         return np.ones(len(rows))
     share = np.where(work.tensor_flops > 0, _DATA_SHARE["tensor"], 0.0)
-    formats = np.array([_DATA_SHARE.get(str(d), _DATA_SHARE["tensor"]) for d in rows.text("dtype")])
+    formats = np.array([_DATA_SHARE.get(str(dtype), _DATA_SHARE["tensor"]) for dtype in rows.text("dtype")])
     share = np.where(share > 0, share, formats)
     return np.asarray(np.where(is_product(rows), 1.0 - share * (1.0 - switching), 1.0))
 

@@ -148,8 +148,8 @@ def _bracket(requested_mhz: Floats, power_w: Floats, over: Bools, supported_mhz:
     log_w = np.log(np.maximum(power_w, 1e-12))
     with np.errstate(divide="ignore"):
         log_mhz = np.log(bottom_mhz)
-    known = np.where(bottom_mhz > 0.0, log_w[row, bottom], np.nan)
-    return _End(low, log_mhz, known), _End(high, np.log(top_mhz), log_w[row, top])
+    bottom_log_w = np.where(bottom_mhz > 0.0, log_w[row, bottom], np.nan)
+    return _End(low, log_mhz, bottom_log_w), _End(high, np.log(top_mhz), log_w[row, top])
 
 
 def _highest_allowed(
@@ -171,20 +171,20 @@ def _highest_allowed(
     log_cap = float(np.log(max(cap_w, 1e-12)))
     most_rounds = _GUESSES + int(np.ceil(np.log2(len(supported_mhz) + 1))) + 1
     for guess in range(most_rounds):
-        left = np.flatnonzero(high.place - low.place > 1)
-        if not left.size:
+        open_rows = np.flatnonzero(high.place - low.place > 1)
+        if not open_rows.size:
             break
-        below, above = low.place[left], high.place[left]
+        below, above = low.place[open_rows], high.place[open_rows]
         if guess < _GUESSES:
-            rise = high.log_w[left] - low.log_w[left]
-            steep = rise / np.maximum(high.log_mhz[left] - low.log_mhz[left], 1e-12)
+            rise = high.log_w[open_rows] - low.log_w[open_rows]
+            steep = rise / np.maximum(high.log_mhz[open_rows] - low.log_mhz[open_rows], 1e-12)
             steep = np.where(np.isfinite(steep) & (steep > 0), steep, _STEEPNESS)
-            wanted = high.log_mhz[left] - (high.log_w[left] - log_cap) / steep
-            middle = np.searchsorted(supported, wanted, side="right") - 1
+            guess_log_mhz = high.log_mhz[open_rows] - (high.log_w[open_rows] - log_cap) / steep
+            middle = np.searchsorted(supported, guess_log_mhz, side="right") - 1
         else:
             middle = (below + above) // 2
         tried = np.clip(middle[:, None] + _NEIGHBORS, (below + 1)[:, None], (above - 1)[:, None])
-        drawn_w = groups.take(rows[left]).mean_power_w(*cost_at(rows[left], supported_mhz[tried]))
+        drawn_w = groups.take(rows[open_rows]).mean_power_w(*cost_at(rows[open_rows], supported_mhz[tried]))
         drawn = np.log(np.maximum(drawn_w, 1e-12))
         allowed = np.logical_and.accumulate(drawn_w <= cap_w, axis=1).sum(axis=1)
         for end, column, moves in (
@@ -192,5 +192,5 @@ def _highest_allowed(
             (high, allowed, allowed < len(_NEIGHBORS)),
         ):
             at = np.flatnonzero(moves), column[moves]
-            end.move(left[moves], tried[at], supported[tried[at]], drawn[at])
+            end.move(open_rows[moves], tried[at], supported[tried[at]], drawn[at])
     return low.place

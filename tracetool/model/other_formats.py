@@ -32,8 +32,8 @@ def formats_of(law: str) -> frozenset[str]:
     >>> sorted(formats_of("moe_fp8"))[:2], formats_of("decode") == {"decode"}
     (['moe', 'moe_fp4'], True)
     """
-    known = laws().get(law)
-    root = (known.parent if known else "") or law
+    law_of_name = laws().get(law)
+    root = (law_of_name.parent if law_of_name else "") or law
     return frozenset(name for name, one in laws().items() if root in {name, one.parent}) | {law}
 
 
@@ -43,7 +43,7 @@ def architectures_of(one: Implementation, law: str) -> frozenset[str]:
 
 
 def with_parents(
-    law: Law, stack: str, called: str, every: tuple[Implementation, ...] | None = None
+    law: Law, stack: str, called: str, available: tuple[Implementation, ...] | None = None
 ) -> tuple[Implementation, ...]:
     """Return the implementations of a law, and the one a name tells with the coefficients of the parent's.
 
@@ -51,18 +51,18 @@ def with_parents(
     ----------
     stack, called : str
         The library, and what it calls the implementation, in words.
-    every : tuple of Implementation, optional
+    available : tuple of Implementation, optional
         Those to choose from, of any law; by default the delivered ones.
     """
-    own = tuple(
-        one for one in (implementations(law.name) if every is None else every) if law.name in one.laws
+    of_law = tuple(
+        one for one in (implementations(law.name) if available is None else available) if law.name in one.laws
     )
     library = library_of(stack)
-    if not called or not library or not law.parent or _named(own, library, called):
-        return own
-    pool = implementations(law.parent) if every is None else every
+    if not called or not library or not law.parent or _named(of_law, library, called):
+        return of_law
+    pool = implementations(law.parent) if available is None else available
     lent = tuple(one for one in _named(pool, library, called) if _may_lend(one.laws.get(law.parent)))
-    return (*own, *(replace(one, laws={**one.laws, law.name: _lent(law, one)}) for one in lent))
+    return (*of_law, *(replace(one, laws={**one.laws, law.name: _lent(law, one)}) for one in lent))
 
 
 def _may_lend(fitted: FittedLaw | None) -> bool:
@@ -93,8 +93,8 @@ def _lent(law: Law, one: Implementation) -> FittedLaw:
 
 def _lendable(law: Law, values: Mapping[str, float]) -> dict[str, float]:
     """Return coefficients of the parent's kernels without what those of a law do not do."""
-    other = {name: values[source] for name, source in law.lent_as.items() if source in values}
-    return {**{k: v for k, v in values.items() if k not in law.lent_as}, **other}
+    renamed = {name: values[source] for name, source in law.lent_as.items() if source in values}
+    return {**{k: v for k, v in values.items() if k not in law.lent_as}, **renamed}
 
 
 def _may_be(law: Law, name: str, value: float) -> bool:
@@ -102,11 +102,11 @@ def _may_be(law: Law, name: str, value: float) -> bool:
     return prior.fitted or not prior.choices or value in prior.choices
 
 
-def _closer(parent: FittedLaw, own: FittedLaw, architecture: str) -> bool:
+def _closer(parent: FittedLaw, fitted_law: FittedLaw, architecture: str) -> bool:
     """Say whether the parent's format was measured on an architecture, or alone on one of like kernels."""
     alike = [
         any(has_warpgroups(a) == has_warpgroups(architecture) for a in fitted.architectures)
-        for fitted in (parent, own)
+        for fitted in (parent, fitted_law)
     ]
     return architecture in parent.architectures or alike == [True, False]
 
@@ -129,7 +129,7 @@ def beside_parent(
     of_parent = _lendable(law, on(laws()[law.parent], fitted, architecture))
     mixed = dict(values)
     for name, prior in law.priors.items():
-        own, other = (some.get(name, prior.value) for some in (values, of_parent))
-        if prior.fitted and min(own, other) > 0.0:
-            mixed[name] = own ** (1.0 - _FROM_PARENT) * other**_FROM_PARENT
+        value, parent_value = (coefficients.get(name, prior.value) for coefficients in (values, of_parent))
+        if prior.fitted and min(value, parent_value) > 0.0:
+            mixed[name] = value ** (1.0 - _FROM_PARENT) * parent_value**_FROM_PARENT
     return mixed

@@ -39,13 +39,13 @@ def others_of_library(
     vendor: str,
     stack: str,
     chosen: tuple[Implementation, ...],
-    every: tuple[Implementation, ...] | None = None,
+    available: tuple[Implementation, ...] | None = None,
 ) -> tuple[Implementation, ...]:
     """Return a library's other implementations of a law, on whichever GPU of the vendor they ran."""
     library = library_of(stack)
     return tuple(
         one
-        for one in (implementations(law) if every is None else every)
+        for one in (implementations(law) if available is None else available)
         if one.stack == library
         and one not in chosen
         and any(load_gpu(name).vendor == vendor for name in one.laws[law].gpus)
@@ -55,14 +55,14 @@ def others_of_library(
 def told_by_version(law: Law, one: Implementation, stack: str) -> Mapping[str, float]:
     """Return the choices of an implementation that source tells of the version a stack states."""
     library, version = release_of(stack)
-    told: Mapping[str, float] = {}
+    choices: Mapping[str, float] = {}
     for key, by_first in law.by_version.items():
         of, word = key.split("/")
         if version and of == library == one.stack and word in one.name:
             since = {version_number(first): values for first, values in by_first.items()}
-            known = [first for first in since if first <= version]
-            told = {**told, **(since[max(known)] if known else {})}
-    return told
+            reached = [first for first in since if first <= version]
+            choices = {**choices, **(since[max(reached)] if reached else {})}
+    return choices
 
 
 def use(one: Implementation) -> float:

@@ -95,8 +95,8 @@ def with_own_kernels(
     shaped = known_shape(rows)
     usual = np.isclose(anchor.mem_clock_mhz, gpu.memory_clock_mhz, rtol=0.02)
     measured = np.asarray(anchor.measured & shaped & usual & ~_sized_by_time(rows), dtype=np.bool_)
-    wanted = shaped if leave_out else shaped & ~anchor.measured
-    if not (measured.any() and wanted.any()):
+    corrected = shaped if leave_out else shaped & ~anchor.measured
+    if not (measured.any() and corrected.any()):
         return pieces
     clock = np.where(measured, anchor.clock_mhz, gpu.clock_boost_mhz)[:, None]
     model_s = np.maximum(time_rows(rows, gpu, clock, pieces=pieces).duration_s[:, 0], 1e-12)
@@ -105,9 +105,9 @@ def with_own_kernels(
     sd = np.maximum((np.log(pieces.high) - np.log(pieces.low)) / (2.0 * Z90), _LEAST_VARIANCE**0.5)
     error = np.clip(error, -_MOST_SD * sd, _MOST_SD * sd)
     pooled = _pooled(_levels(rows, gpu, model_s), measured, error / sd)
-    factor = np.where(wanted, np.exp(sd * pooled.shift), 1.0)
-    scale = np.where(wanted & pooled.told, np.sqrt(pooled.variance), 1.0)
-    basis = np.where(wanted & pooled.told, pieces.basis + FROM_OWN, pieces.basis)
+    factor = np.where(corrected, np.exp(sd * pooled.shift), 1.0)
+    scale = np.where(corrected & pooled.told, np.sqrt(pooled.variance), 1.0)
+    basis = np.where(corrected & pooled.told, pieces.basis + FROM_OWN, pieces.basis)
     return RowPieces(pieces.pieces.times(factor), pieces.low**scale, pieces.high**scale, basis.astype(object))
 
 
@@ -142,15 +142,17 @@ def left_out(rows: OperatorColumns, gpu: Gpu) -> LeftOut | None:
         None where no kernel helps predict another.
     """
     anchor, pieces = Anchor.of(rows, gpu), row_pieces(rows, gpu)
-    others = with_own_kernels(rows, gpu, pieces, anchor, leave_out=True)
+    cross_predicted = with_own_kernels(rows, gpu, pieces, anchor, leave_out=True)
     used = anchor.measured & known_shape(rows) & (rows.text("inferred") == "")
-    used &= (others.basis != pieces.basis) & ~_sized_by_time(rows)
+    used &= (cross_predicted.basis != pieces.basis) & ~_sized_by_time(rows)
     if not used.any():
         return None
     clock = np.where(anchor.measured, anchor.clock_mhz, gpu.clock_boost_mhz)[:, None]
     error, model_error = (
         100.0 * float(np.median(np.abs(time_s[used] / anchor.duration_s[used] - 1.0)))
-        for time_s in (time_rows(rows, gpu, clock, pieces=p).duration_s[:, 0] for p in (others, pieces))
+        for time_s in (
+            time_rows(rows, gpu, clock, pieces=p).duration_s[:, 0] for p in (cross_predicted, pieces)
+        )
     )
     return LeftOut(int(used.sum()), error, model_error)
 
@@ -231,25 +233,27 @@ def _pooled(levels: _Levels, measured: Bools, error: Floats) -> _Pooled:
     ``error`` (n,) is in standard deviations of each row's band.
     """
     by_law, by_kind, by_name = _SHARES
-    rest = 1.0 - sum(_SHARES)
+    unshared = 1.0 - sum(_SHARES)
     rows_of_shape = np.bincount(levels.shape, measured)
     mean = np.bincount(levels.shape, np.where(measured, error, 0.0)) / np.maximum(rows_of_shape, 1.0)
-    weight = (rows_of_shape > 0) / rest
+    weight = (rows_of_shape > 0) / unshared
     shapes = _Group(weight, weight * mean)
     names = _gathered(shapes, _parents(levels.shape, levels.name), 0.0)
     kinds = _gathered(names, _parents(levels.name, levels.kind), by_name)
     laws = _gathered(kinds, _parents(levels.kind, levels.law), by_kind)
     # each row's groups without its own shape, from the shape up
-    own = shapes.take(levels.shape)
-    other = _Group(np.where(measured, 0.0, own.weight), np.where(measured, 0.0, own.total))
+    own_shape = shapes.take(levels.shape)
+    unmeasured_shape = _Group(
+        np.where(measured, 0.0, own_shape.weight), np.where(measured, 0.0, own_shape.total)
+    )
     name, kind, law = names.take(levels.name), kinds.take(levels.kind), laws.take(levels.law)
-    name_left = name.replaced(own, other, 0.0)
+    name_left = name.replaced(own_shape, unmeasured_shape, 0.0)
     kind_left = kind.replaced(name, name_left, by_name)
     law_left = law.replaced(kind, kind_left, by_kind)
     shift, variance = law_left.below(np.zeros(len(error)), np.zeros(len(error)), by_law)
     shift, variance = kind_left.below(shift, variance, by_kind)
     shift, variance = name_left.below(shift, variance, by_name)
-    variance = variance + rest
+    variance = variance + unshared
     squares = np.where(measured, (error - shift) ** 2 / variance, 0.0)
     of_law, of_shape = (
         [_sums(group, values) for values in (squares, measured)] for group in (levels.law, levels.shape)

@@ -106,7 +106,7 @@ def paced(
     share = max(1.0, float(of_nearest) / (gpu.l2_bytes_per_clock / gpu.sm_count))
     shares, by_table = {_peak_share(one) for one in measured}, one_program or _of_table(law, values)
     of_peak = _peak_share(gpu) / shares.pop() if len(shares) == 1 else 1.0
-    whole = _one_l2(gpu) and not any(map(_one_l2, measured))
+    gains_one_l2 = _one_l2(gpu) and not any(map(_one_l2, measured))
     paired = _PAIRED if _in_pairs(gpu) and not any(map(_in_pairs, measured)) else 1.0
     changed = dict(values)
     for name, prior in law.priors.items():
@@ -115,7 +115,7 @@ def paced(
             changed[name] = value * steps if prior.unit == "clk" else value / steps
         elif prior.pace == "l2" and share > 1.0:
             changed[name] = value * share
-        elif prior.pace == "one_l2" and whole:
+        elif prior.pace == "one_l2" and gains_one_l2:
             changed[name] = max(value, _ONE_L2_HIT)
         elif prior.pace in _OF_TENSOR_MEMORY and paired != 1.0:
             more = value * paired if prior.pace == "pairs" else prior.value

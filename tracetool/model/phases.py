@@ -218,8 +218,8 @@ def _one_case(
     start_w = busy_w[rows, start] - curves.waiting_w[rows, start]
     fixed = curves.fixed_s
     moving = np.maximum(curves.duration_s - fixed[:, None], 1e-15)
-    whole = curves.duration_s[rows, curves.measured]
-    busy = np.clip(np.minimum(work_w / np.maximum(start_w, 1e-9), 1.0 - fixed / whole), 0.0, 1.0)
+    measured_s = curves.duration_s[rows, curves.measured]
+    busy = np.clip(np.minimum(work_w / np.maximum(start_w, 1e-9), 1.0 - fixed / measured_s), 0.0, 1.0)
     work_j = relative * steeper * curves.duration_s
 
     limit_w = min(cap_w, measured_cap_w)
@@ -228,9 +228,9 @@ def _one_case(
     at = rows[:, None]
     slower = moving[at, place] / moving[rows, start][:, None]
     longer = ((1.0 - busy**_OVERLAP)[:, None] + (busy[:, None] * slower) ** _OVERLAP) ** (1 / _OVERLAP)
-    time = whole[:, None] * longer
-    working = np.minimum((whole * busy)[:, None] * slower, time)
-    work = (work_w * whole / work_j[rows, start])[:, None] * work_j[at, place]
+    time = measured_s[:, None] * longer
+    working = np.minimum((measured_s * busy)[:, None] * slower, time)
+    work = (work_w * measured_s / work_j[rows, start])[:, None] * work_j[at, place]
     waiting = curves.waiting_w[at, requested[None, :]] * (time - working)
     power = (work + waiting + curves.waiting_w[at, place] * working) / time
     throttled = place < unclipped

@@ -113,8 +113,8 @@ def power_parts(
     # what operands hold scales all that the core domain switches for them
     switched = content_factor(rows, timing.work)[:, None] * squared
     weights = weight_bytes(rows, timing.work)
-    way = streamed_bytes(rows, timing.work, weights) * stream_way(rows, power)
-    core = core_energy_j(timing.work, multiplied_format(rows.text("dtype"), gpu), power, way)
+    stream_bytes = streamed_bytes(rows, timing.work, weights) * stream_way(rows, power)
+    core = core_energy_j(timing.work, multiplied_format(rows.text("dtype"), gpu), power, stream_bytes)
     outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu, weights), power)
     clocked = stream_clock(rows, power)
     clocked = clocked if metered is None else np.where(metered, 1.0, clocked)
@@ -166,8 +166,8 @@ def anchored_parts(
     work = (origin.total()[:, 0] - origin.joules["base"][:, 0]) / seconds
     # At least a twentieth of the power is work: a reading under the modeled idle lowers the base.
     base_factor = np.where(has_power, np.minimum(1.0, _MOST_BASE * measured / np.maximum(base, 1e-9)), 1.0)
-    left = np.maximum(measured - base * base_factor, 0.0)
-    factor = np.where(has_power, left / np.maximum(work, 1e-9), 1.0)
+    work_w = np.maximum(measured - base * base_factor, 0.0)
+    factor = np.where(has_power, work_w / np.maximum(work, 1e-9), 1.0)
     stretched = (timing.duration_s / _moving(timing)) / (origin_timing.duration_s / _moving(origin_timing))
     # A monitor's shares hold for the time the GPU works; what the host adds in time repeats them.
     density = np.where((has_power & monitored)[:, None], stretched, 1.0)

@@ -29,18 +29,18 @@ _SCALARS = (
 
 def power_calibration_of(gpu: Gpu) -> PowerCalibration:
     """Return the coefficients delivered for a GPU, or priors from its description."""
-    return _cached(gpu.name) if gpu is load_gpu(gpu.name) else _found(gpu)
+    return _cached(gpu.name) if gpu is load_gpu(gpu.name) else _power_calibration(gpu)
 
 
 @cache
 def _cached(name: str) -> PowerCalibration:
-    return _found(load_gpu(name))
+    return _power_calibration(load_gpu(name))
 
 
-def _found(gpu: Gpu) -> PowerCalibration:
-    own = own_calibration(gpu.name, "power")
+def _power_calibration(gpu: Gpu) -> PowerCalibration:
+    own_file = own_calibration(gpu.name, "power")
     believed = believed_calibration(gpu)
-    return believed if own is None else calibration_from_file(own, believed)
+    return believed if own_file is None else calibration_from_file(own_file, believed)
 
 
 def believed_calibration(gpu: Gpu) -> PowerCalibration:
@@ -63,10 +63,10 @@ def _carried(gpu: Gpu, section: str, prior: PowerCalibration) -> PowerCalibratio
     if not fitted:
         return prior
 
-    def distance(other: Gpu) -> tuple[bool, bool, float, str]:
-        apart = abs(np.log(node_scale(other.node_nm) / node_scale(gpu.node_nm)))
-        memory = other.memory_type != gpu.memory_type
-        return other.architecture != gpu.architecture, memory, float(apart), other.name
+    def distance(donor: Gpu) -> tuple[bool, bool, float, str]:
+        apart = abs(np.log(node_scale(donor.node_nm) / node_scale(gpu.node_nm)))
+        memory = donor.memory_type != gpu.memory_type
+        return donor.architecture != gpu.architecture, memory, float(apart), donor.name
 
     nearest = min(fitted, key=distance)
     base = prior_calibration(nearest)
@@ -83,9 +83,9 @@ def power_basis(name: str, vendor: str) -> str:
     name, vendor : str
         A GPU's name and maker.
     """
-    own = own_calibration(name, "power")
-    if own is not None and own.section("power"):
-        return str(own.about.get("basis", "calibrated"))
+    own_file = own_calibration(name, "power")
+    if own_file is not None and own_file.section("power"):
+        return str(own_file.about.get("basis", "calibrated"))
     fitted = (n for n in calibrated_gpus("power") if n != name and _file(n).section("power"))
     return "transferred" if any(load_gpu(n).vendor == vendor for n in fitted) else "prior"
 
@@ -118,11 +118,11 @@ def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> Pow
     base = file.section("base")
     by_count = {}
     for section, start in (("power", prior), ("monitor", prior.monitored or prior)):
-        own = file.section(section)
-        sure = with_own_base(start) if base and not own else start
+        section_values = file.section(section)
+        sure = with_own_base(start) if base and not section_values else start
         narrowed = file.section("sustained") if section == "power" else {}
-        read = _coefficients({**base, **narrowed, **own}, sure)
-        origin = ("", basis) if own else (start.carried_from, start.basis)
+        read = _coefficients({**base, **narrowed, **section_values}, sure)
+        origin = ("", basis) if section_values else (start.carried_from, start.basis)
         by_count[section] = replace(read, voltage=curve, carried_from=origin[0], basis=origin[1])
     return replace(by_count["power"], monitored=by_count["monitor"])
 

@@ -74,9 +74,9 @@ def dram_pj(memory_type: str) -> float:
 def prior_calibration(gpu: Gpu) -> PowerCalibration:
     """Return coefficients from the GPU's description alone; ``basis`` is "prior"."""
     wider = gpu.rate("tensor_fp16") / _TENSOR_WIDTH if gpu.rate("tensor_fp16") > 0 else 1.0
-    found = _coefficients(gpu, _OPERATOR_PJ, _ACTIVE_PJ["operator"], wider)
-    found = replace(found, dram_pj_per_byte=_MEMORY_ITSELF * found.dram_pj_per_byte)
-    return replace(found, monitored=_coefficients(gpu, _MONITOR_PJ, _ACTIVE_PJ["monitor"]))
+    prior = _coefficients(gpu, _OPERATOR_PJ, _ACTIVE_PJ["operator"], wider)
+    prior = replace(prior, dram_pj_per_byte=_MEMORY_ITSELF * prior.dram_pj_per_byte)
+    return replace(prior, monitored=_coefficients(gpu, _MONITOR_PJ, _ACTIVE_PJ["monitor"]))
 
 
 def _awake_w(gpu: Gpu) -> float:
@@ -93,12 +93,12 @@ def _coefficients(
     scale = node_scale(gpu.node_nm)
     floor_v = gpu.voltage.floor_v
     tree = _CLOCK_TREE * gpu.sm_count * scale
-    rest = max(gpu.idle_w - tree * floor_v**2 * gpu.clock_min_mhz / 1e3, 0.0)
+    idle_besides_clock_w = max(gpu.idle_w - tree * floor_v**2 * gpu.clock_min_mhz / 1e3, 0.0)
     awake, leaks = _awake_w(gpu), _AWAKE_LEAKS.get(gpu.architecture, _AWAKE_LEAKS["otherwise"])
     return PowerCalibration(
-        board_w=rest * (1 - _LEAKAGE_SHARE) * (1 - _MEMORY_SHARE),
-        memory_w=rest * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE + (1 - leaks) * awake,
-        leakage_w_per_v=(rest * _LEAKAGE_SHARE + leaks * awake) / floor_v,
+        board_w=idle_besides_clock_w * (1 - _LEAKAGE_SHARE) * (1 - _MEMORY_SHARE),
+        memory_w=idle_besides_clock_w * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE + (1 - leaks) * awake,
+        leakage_w_per_v=(idle_besides_clock_w * _LEAKAGE_SHARE + leaks * awake) / floor_v,
         clock_w_per_v2_ghz=tree,
         core_pj=MappingProxyType({k: v * count_scale(k, scale, wider) for k, v in core_7nm.items()}),
         active_pj_per_clock_sm=min(active_pj, _ACTIVE_PJ.get(gpu.vendor, active_pj))

@@ -50,8 +50,8 @@ def is_untimed(one: Implementation, law: str) -> bool:
 
 def runs_on(one: Implementation, law: str, architecture: str) -> bool:
     """Return whether an implementation's kernels may run on an architecture, as far as projects tell."""
-    told = [p.only for p in _projects() if p.only and law in p.formats and p.made(one)]
-    return all(architecture in only for only in told)
+    stated = [p.only for p in _projects() if p.only and law in p.formats and p.made(one)]
+    return all(architecture in only for only in stated)
 
 
 def built_apart(one: Implementation, law: str, measured: Iterable[str], architecture: str) -> bool:

@@ -25,7 +25,7 @@ def kernels_of(name: str) -> frozenset[str]:
     >>> sorted(kernels_of("torch_flow_flashinfer")), sorted(kernels_of("torch_flow"))
     (['flashinfer'], [])
     """
-    return _told(name, _words()["kernels"]) or _told(name, _words()["carriers"])
+    return _stated_kernels(name, _words()["kernels"]) or _stated_kernels(name, _words()["carriers"])
 
 
 def stands_in(one: Implementation, called: str) -> bool:
@@ -39,13 +39,15 @@ def stands_in(one: Implementation, called: str) -> bool:
 
 def same_kernels(one: Implementation, called: str) -> bool:
     """Return whether an implementation's kernels are all those a name tells, and no others."""
-    named = _told(called, _words()["kernels"])
+    named = _stated_kernels(called, _words()["kernels"])
     return bool(named) and any(kernels_of(name) == named for name in (one.name, *one.names))
 
 
-def _told(name: str, words: Mapping[str, list[str]]) -> frozenset[str]:
+def _stated_kernels(name: str, words: Mapping[str, list[str]]) -> frozenset[str]:
     joined = words_of(name).replace("_", "")
-    return frozenset(kernel for kernel, some in words.items() if any(word in joined for word in some))
+    return frozenset(
+        kernel for kernel, spellings in words.items() if any(word in joined for word in spellings)
+    )
 
 
 @cache

@@ -34,19 +34,19 @@ def time_calibration_of(gpu: Gpu) -> TimeCalibration:
 @cache
 def _cached(name: str) -> TimeCalibration:
     gpu = load_gpu(name)
-    own = own_calibration(name, "time")
+    own_file = own_calibration(name, "time")
     donors = tuple(
         (load_gpu(n), file) for n in calibrated_gpus("time") if (file := own_calibration(n, "time"))
     )
-    calibration = merged(gpu, own, [d for d in donors if d[0].name != name])
-    if own is None or own.delivered:
+    calibration = merged(gpu, own_file, [donor for donor in donors if donor[0].name != name])
+    if own_file is None or own_file.delivered:
         return replace(calibration, delivered=frozenset(laws()))
-    rest = frozenset(laws().keys() - own.numbers.keys())
-    return replace(calibration, delivered=rest, fitted_to=fitted_to(own))
+    uncalibrated_laws = frozenset(laws().keys() - own_file.numbers.keys())
+    return replace(calibration, delivered=uncalibrated_laws, fitted_to=fitted_to(own_file))
 
 
 def merged(
-    gpu: Gpu, own: CalibrationFile | None, donors: Sequence[tuple[Gpu, CalibrationFile]]
+    gpu: Gpu, own_file: CalibrationFile | None, donors: Sequence[tuple[Gpu, CalibrationFile]]
 ) -> TimeCalibration:
     """Return a GPU's coefficients from its own file and, what is missing there, of the nearest architecture.
 
@@ -54,7 +54,7 @@ def merged(
     ----------
     gpu : Gpu
         The GPU asked about.
-    own : CalibrationFile, optional
+    own_file : CalibrationFile, optional
         Its own calibration.
     donors : sequence of (Gpu, CalibrationFile)
         Other calibrated GPUs. Coefficients are clocks, shares of peaks and microseconds, so that
@@ -65,8 +65,8 @@ def merged(
     basis: dict[str, str] = {}
     for law in laws().values():
         if law.other_kernels:
-            other = load_architecture(gpu.architecture).other_kernels
-            made_for = other.architecture if other is not None else ""
+            counterpart = load_architecture(gpu.architecture).other_kernels
+            made_for = counterpart.architecture if counterpart is not None else ""
             near = [(g, f, 0.0) for g, f in donors if g.architecture == made_for and f.section(law.parent)]
             if near:
                 coefficients[law.name] = _mean(
@@ -74,19 +74,19 @@ def merged(
                 )
                 basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
             continue
-        if own is not None and own.section(law.name):
-            coefficients[law.name], bands = _read(own, law)
+        if own_file is not None and own_file.section(law.name):
+            coefficients[law.name], bands = _read(own_file, law)
             spread |= {spread_key(law.name, kind): band for kind, band in bands.items()}
             basis[law.name] = "calibrated"
             continue
         near = _nearest(gpu, law.name, donors)
         if near:
-            found = [_read(file, law) for _, file, _ in near]
-            mean = _mean(law, [f[0] for f in found], [d for *_, d in near])
+            donor_values = [_read(file, law) for _, file, _ in near]
+            mean = _mean(law, [f[0] for f in donor_values], [distance for *_, distance in near])
             if all(g.vendor != gpu.vendor for g, *_ in near):
                 mean = MappingProxyType({**mean, **law.by_vendor.get(gpu.vendor, {})})
             coefficients[law.name] = mean
-            spread |= _widened(law, [f[1] for f in found])
+            spread |= _widened(law, [f[1] for f in donor_values])
             basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
     for law in laws().values():
         if law.name not in coefficients and law.parent in coefficients:
@@ -117,39 +117,43 @@ def _read(
 
 def _widened(law: Law, donors: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
     """Return the widest of some GPUs' bands of each kind, and what a transfer adds to them."""
-    made, more = {}, _TRANSFER_SPREAD.get(law.name, _TRANSFER_SPREAD["otherwise"])
+    widened, more = {}, _TRANSFER_SPREAD.get(law.name, _TRANSFER_SPREAD["otherwise"])
     for kind in {k for bands in donors for k in bands}:
         have = [bands.get(kind, bands[""]) for bands in donors]
         low, high = min(b[0] for b in have), max(b[1] for b in have)
-        made[spread_key(law.name, kind)] = (low - more, high + more)
-    return made
+        widened[spread_key(law.name, kind)] = (low - more, high + more)
+    return widened
 
 
 def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[float]) -> Mapping[str, float]:
     """Return geometric means that weigh near GPUs more; of sizes and habits, the nearest GPU's."""
-    made: dict[str, float] = {}
+    means: dict[str, float] = {}
     for name, coefficient in law.priors.items():
-        have = [(s[name], 1.0 / (_WEIGHT + d)) for s, d in zip(sets, distances, strict=True) if name in s]
-        if have and coefficient.carried:
-            values, weights = np.array(have).T
+        carried_values = [
+            (s[name], 1.0 / (_WEIGHT + distance))
+            for s, distance in zip(sets, distances, strict=True)
+            if name in s
+        ]
+        if carried_values and coefficient.carried:
+            values, weights = np.array(carried_values).T
             mean = np.exp(np.average(np.log(np.maximum(values, 1e-12)), weights=weights))
-            made[name] = float(values[0] if coefficient.choices else mean)
-    return MappingProxyType(made)
+            means[name] = float(values[0] if coefficient.choices else mean)
+    return MappingProxyType(means)
 
 
 def _nearest(
     gpu: Gpu, law: str, donors: Sequence[tuple[Gpu, CalibrationFile]]
 ) -> list[tuple[Gpu, CalibrationFile, float]]:
     """Return the GPUs near, the nearest first, with how far each is in age."""
-    able = [(_apart(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
-    if not able:
+    ordered = [(_apart(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
+    if not ordered:
         return []
-    able.sort(key=lambda one: one[:2])
-    least = able[0][0]
+    ordered.sort(key=lambda one: one[:2])
+    least = ordered[0][0]
     reach = least + _NEAR if least > 0 else 0.0
-    return [(g, f, d) for d, _, g, f in able if d <= reach]
+    return [(g, f, distance) for distance, _, g, f in ordered if distance <= reach]
 
 
-def _apart(gpu: Gpu, other: Gpu, file: CalibrationFile) -> float:
+def _apart(gpu: Gpu, donor: Gpu, file: CalibrationFile) -> float:
     slowed = _SLOWED if file.about.get("slowed_by_power_limit") else 0.0
-    return generations_apart(gpu.architecture, other.architecture) + slowed
+    return generations_apart(gpu.architecture, donor.architecture) + slowed

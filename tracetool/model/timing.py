@@ -99,15 +99,15 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
     for name, places in groups(rows):
         shaped, unshaped = places[has_shape[places]], places[~has_shape[places]]
         if shaped.size:
-            part = rows if shaped.size == count else rows.take(shaped)
-            for law, inside in split_by_law(name, part, gpu):
-                of_law = part if inside.size == len(part) else part.take(inside)
+            group_rows = rows if shaped.size == count else rows.take(shaped)
+            for law, inside in split_by_law(name, group_rows, gpu):
+                of_law = group_rows if inside.size == len(group_rows) else group_rows.take(inside)
                 for one in priced(law, of_law, gpu, fitted):
                     put(shaped[inside[one.places]], one.pieces, (one.low, one.high))
                     basis[shaped[inside[one.places]]] = one.basis
         if unshaped.size:
-            part = rows.take(unshaped)
-            pieces, sd = unshaped_pieces(part, gpu, family_of(name))
+            group_rows = rows.take(unshaped)
+            pieces, sd = unshaped_pieces(group_rows, gpu, family_of(name))
             put(unshaped, pieces, (-sd, sd))
             basis[unshaped] = "family rate"
     return RowPieces(Pieces(**columns, work=work), low, high, basis)

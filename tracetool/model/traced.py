@@ -80,29 +80,31 @@ def trace_band(
     What traces showed of a law that no calibration has a band for takes the place of its prior one.
     Of the band of coefficients ``carried`` over from other GPUs :data:`BAND_SHARE` is left.
     """
-    here = traced(rows)
-    if not here.any():
+    in_traces = traced(rows)
+    if not in_traces.any():
         return low, high
-    every = TRACE_SPREAD.get(law.name, TRACE_SPREAD.get(law.parent, TRACE_SPREAD["otherwise"]))
-    share = np.where(here & carried, BAND_SHARE.get(law.name, 1.0), 1.0)
+    law_spread = TRACE_SPREAD.get(law.name, TRACE_SPREAD.get(law.parent, TRACE_SPREAD["otherwise"]))
+    share = np.where(in_traces & carried, BAND_SHARE.get(law.name, 1.0), 1.0)
     low, high = low * share, high * share
     if not calibrated and law.name in TRACE_SPREAD:
-        low, high = np.where(here, 0.0, low), np.where(here, 0.0, high)
-    kinds = [TRACE_SPREAD.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
+        low, high = np.where(in_traces, 0.0, low), np.where(in_traces, 0.0, high)
+    kinds = [TRACE_SPREAD.get(spread_key(law.name, kind), law_spread) for kind in law.kinds] or [law_spread]
     less, more = np.array(kinds)[law.kind(rows)].T
-    return np.where(here, -np.hypot(low, less), low), np.where(here, np.hypot(high, more), high)
+    return np.where(in_traces, -np.hypot(low, less), low), np.where(in_traces, np.hypot(high, more), high)
 
 
 def start_band(
     low: Floats, high: Floats, rows: OperatorColumns, law: Law, pieces: Pieces, gpu: Gpu
 ) -> tuple[Floats, Floats]:
     """Return bands of ln(measured / predicted) widened by what kernels of a trace err by in time. (n,)"""
-    here = traced(rows)
-    if not here.any():
+    in_traces = traced(rows)
+    if not in_traces.any():
         return low, high
-    every = START_SPREAD_US.get(law.name, (0.0, 0.0))
-    by_kind = [START_SPREAD_US.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
-    less_us, more_us = np.where(here[:, None], np.array(by_kind)[law.kind(rows)], 0.0).T
+    law_spread = START_SPREAD_US.get(law.name, (0.0, 0.0))
+    by_kind = [START_SPREAD_US.get(spread_key(law.name, kind), law_spread) for kind in law.kinds] or [
+        law_spread
+    ]
+    less_us, more_us = np.where(in_traces[:, None], np.array(by_kind)[law.kind(rows)], 0.0).T
     duration_us = _boost_duration_s(pieces, gpu) * 1e6
     less, more = np.log1p(less_us / duration_us), np.log1p(more_us / duration_us)
     return -np.hypot(low, less), np.hypot(high, more)
@@ -141,11 +143,11 @@ def in_trace(pieces: Pieces, rows: OperatorColumns, law: Law, gpu: Gpu) -> Piece
     cold = cold_us.get(law.name, cold_us.get(law.parent, 0.0))
     streams = (law.name == _STREAM) | (rows.family == names.MEMCPY) & (pieces.work.link_bytes == 0.0)
     start = np.where(streams, START_US.get(gpu.architecture, 0.0), 0.0)
-    here = traced(rows)
+    in_traces = traced(rows)
     more = cold + start + beside_us(rows, law, gpu)
-    if not (more.any() and here.any()):
+    if not (more.any() and in_traces.any()):
         return pieces
-    return replace(pieces, fixed_s=pieces.fixed_s + np.where(here, more * 1e-6, 0.0))
+    return replace(pieces, fixed_s=pieces.fixed_s + np.where(in_traces, more * 1e-6, 0.0))
 
 
 def as_recorded(timing: Timing, rows: OperatorColumns, slowest: Timing) -> Timing:

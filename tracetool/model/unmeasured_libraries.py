@@ -38,38 +38,38 @@ def of_unknown(
     stack: str,
     called: str,
     share: float,
-    every: tuple[Implementation, ...] | None,
+    available: tuple[Implementation, ...] | None,
 ) -> tuple[Member, ...]:
     """Return what a library nobody measured may have run, ``share`` of it kernels that none was seen with.
 
     Its kernel is that of its public source, or one of the others' with the host code of its source about it.
     """
     library = library_of(stack)
-    if told := habits_of(law, library, architecture):
+    if source_values := habits_of(law, library, architecture):
         title = f"{law.name} of {library} by its source"
-        ran = (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),)
-    ran = in_library(law, ran, architecture, stack, called, every)
+        ran = (Member(title, source_values, _BY_SOURCE, "prior", 1.0, library=library),)
+    ran = in_library(law, ran, architecture, stack, called, available)
     if not share:
         return ran
-    others = _by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran))
+    unmeasured_kernels = _by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran))
     host = host_of(law, library, called, architecture)
-    return (*ran, *(_with_host(law, one, architecture, host, called) for one in others))
+    return (*ran, *(_with_host(law, one, architecture, host, called) for one in unmeasured_kernels))
 
 
 def of_project(
-    law: Law, architecture: str, stack: str, called: str, every: Iterable[Implementation]
+    law: Law, architecture: str, stack: str, called: str, available: Iterable[Implementation]
 ) -> tuple[Member, ...]:
     """Return a kernel as source tells it where a name says it was made for this architecture and few others.
 
     Kernels of other projects tell little of it. None where any of its project was measured.
     """
     project = project_of(called) if called else None
-    if project is None or architecture not in project.only or any(map(project.made, every)):
+    if project is None or architecture not in project.only or any(map(project.made, available)):
         return ()
-    told = law.project_habits.get(project.title)
+    source_values = law.project_habits.get(project.title)
     title = f"{law.name} of {project.title} by their source"
     library = library_of(stack)
-    return (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),) if told else ()
+    return (Member(title, source_values, _BY_SOURCE, "prior", 1.0, library=library),) if source_values else ()
 
 
 def habits_of(law: Law, library: str, architecture: str) -> Mapping[str, float]:
@@ -78,9 +78,9 @@ def habits_of(law: Law, library: str, architecture: str) -> Mapping[str, float]:
     return habits.get(f"{library}/{architecture}", habits.get(library, {}))
 
 
-def told_by_source(every: Iterable[Member]) -> bool:
+def told_by_source(candidates: Iterable[Member]) -> bool:
     """Return whether what ran is a kernel of its library's source, whose band is that of such a kernel."""
-    return any(one.band == _BY_SOURCE and not one.bounds_only for one in every)
+    return any(one.band == _BY_SOURCE and not one.bounds_only for one in candidates)
 
 
 def in_library(
@@ -89,14 +89,14 @@ def in_library(
     architecture: str,
     stack: str,
     called: str,
-    every: tuple[Implementation, ...] | None = None,
+    available: tuple[Implementation, ...] | None = None,
 ) -> tuple[Member, ...]:
     """Return kernels measured in other libraries with the host code of this one, as its source tells it."""
     library = library_of(stack)
     host = host_of(law, library, called, architecture)
     if library in law.library_host:
         ran = tuple(_with_host(law, one, architecture, host, called) for one in ran)
-    return without_hosts(law, ran, every, host)
+    return without_hosts(law, ran, available, host)
 
 
 def host_of(
@@ -109,10 +109,10 @@ def host_of(
     host = dict(law.library_host.get(library, {}))
     places = _places(architecture)
     more = law.elsewhere.items() if elsewhere else ()
-    for key, told in (*law.library_host.items(), *more):
+    for key, stated in (*law.library_host.items(), *more):
         of, *which = key.split("/")
         if of == library and which and all(one in places or one in called for one in which):
-            host |= told
+            host |= stated
     return host
 
 
@@ -131,7 +131,7 @@ def _places(name: str) -> frozenset[str]:
 def without_hosts(
     law: Law,
     ran: tuple[Member, ...],
-    every: tuple[Implementation, ...] | None = None,
+    available: tuple[Implementation, ...] | None = None,
     host: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> tuple[Member, ...]:
     """Return kernels with the least floor of any host they were measured under, or with that of this host.
@@ -140,17 +140,19 @@ def without_hosts(
     it was measured in. Another library's host is neither, and launches recorded once wait for none; what such
     a host takes to launch is no more the kernels' than the floor is, nor is what the floor hides.
     """
-    fitted = [one.laws[law.name].values for one in every or implementations(law.name) if law.name in one.laws]
+    fitted = [
+        one.laws[law.name].values for one in available or implementations(law.name) if law.name in one.laws
+    ]
     least = {
         name: min(values.get(name, prior.value) for values in fitted)
         for name, prior in law.priors.items()
         if name.startswith("floor") and fitted
     }
-    own = {name for name, (factor, _) in host.items() if factor == 0.0}
-    told = []
+    stated_floors = {name for name, (factor, _) in host.items() if factor == 0.0}
+    adjusted = []
     for one in ran:
         waits = any(
-            name not in own and one.coefficients.get(name, 0.0) > _WAITING_HOST * floor
+            name not in stated_floors and one.coefficients.get(name, 0.0) > _WAITING_HOST * floor
             for name, floor in least.items()
         )
         hidden = {
@@ -158,9 +160,9 @@ def without_hosts(
             for name, prior in law.priors.items()
             if name in _HIDDEN and waits
         }
-        floors = {name: floor for name, floor in least.items() if name not in own}
-        told.append(replace(one, coefficients={**one.coefficients, **floors, **hidden}))
-    return tuple(told)
+        floors = {name: floor for name, floor in least.items() if name not in stated_floors}
+        adjusted.append(replace(one, coefficients={**one.coefficients, **floors, **hidden}))
+    return tuple(adjusted)
 
 
 def without_waits(rows: OperatorColumns) -> OperatorColumns:
@@ -184,9 +186,9 @@ def _with_host(
     borrowed = bool(one.library) and one.library in called
     of_name = {
         name
-        for key, told in law.library_host.items()
+        for key, stated in law.library_host.items()
         if any(one.library in word and word in called for word in key.split("/")[1:])
-        for name in told
+        for name in stated
     }
     for name, (factor, more) in host.items():
         if factor > 0.0 or not borrowed or name in of_name:

@@ -114,8 +114,8 @@ def balanced_shares(
     if not (memory > core and np.isfinite(gpu.dram_bytes_per_s)):
         usual = np.ones(len(clock_mhz))
         return core * usual, memory * usual, fixed * usual
-    given = gpu.dram_bytes_per_s / (gpu.sm_count * np.maximum(clock_mhz, 1.0) * 1e6)
-    scaled = core * np.minimum(given / _USUAL_BALANCE, 1.0)
+    bytes_per_clock_sm = gpu.dram_bytes_per_s / (gpu.sm_count * np.maximum(clock_mhz, 1.0) * 1e6)
+    scaled = core * np.minimum(bytes_per_clock_sm / _USUAL_BALANCE, 1.0)
     moving = (1.0 - fixed) / (scaled + memory)
     return scaled * moving, memory * moving, np.full(len(clock_mhz), fixed)
 
