@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.transfers.collective import OVER_LINKS, THROUGH_HOST, _own, choose_fabric
+from tracetool.families.transfers.collective import OVER_LINKS, THROUGH_HOST, _library_shots, choose_fabric
 from tracetool.families.transfers.fabric import PeerLinks
 from tracetool.families.transfers.host import carry_through_host, crowd, one_shot_through_host
 from tracetool.families.transfers.implementation import LIBRARIES
@@ -215,7 +215,9 @@ def test_early_sglang_reduces_with_the_kernels_of_vllm(library: str, early: bool
     seconds = {}
     for slow in ("", "vllm", "sglang", "trtllm"):
         c = {name: value * (10.0 if name == f"{slow}_factor" else 1.0) for name, value in usual.items()}
-        seconds[slow] = float(_own(LIBRARIES.index(library), message, GPU, c, early=early).seconds[0])
+        seconds[slow] = float(
+            _library_shots(LIBRARIES.index(library), message, GPU, c, early=early).seconds[0]
+        )
     assert {slow for slow, taken in seconds.items() if taken != seconds[""]} == {runs}
 
 

@@ -92,9 +92,11 @@ def block_rounds(rows: OperatorColumns, gpu: Gpu) -> Floats:
     An SM holds as many blocks as its threads and, where a trace tells them, its registers allow.
     """
     threads = np.clip(rows.number("threads", gpu.max_threads_per_sm), 1.0, gpu.max_threads_per_sm)
-    taken = np.nan_to_num(rows.number("registers"), nan=0.0) * threads
-    held = np.divide(gpu.registers_per_sm, taken, out=np.full(len(rows), np.inf), where=taken > 0)
-    by_threads = np.minimum(gpu.max_threads_per_sm / threads, np.maximum(np.floor(held), 1.0))
+    block_registers = np.nan_to_num(rows.number("registers"), nan=0.0) * threads
+    by_registers = np.divide(
+        gpu.registers_per_sm, block_registers, out=np.full(len(rows), np.inf), where=block_registers > 0
+    )
+    by_threads = np.minimum(gpu.max_threads_per_sm / threads, np.maximum(np.floor(by_registers), 1.0))
     resident = np.clip(by_threads, 1.0, gpu.max_blocks_per_sm) * gpu.sm_count
     return np.asarray(rows.number("blocks", 0.0) / resident)
 

@@ -79,8 +79,8 @@ def _coefficient(where: str, entry: Mapping[str, Any]) -> Coefficient:
     if entry["kind"] not in _KINDS:
         raise ValueError(f"{where} is of kind {entry['kind']!r}, not one of {', '.join(sorted(_KINDS))}")
     if entry.get("pace", "") not in _PACES:
-        known = ", ".join(sorted(_PACES - {""}))
-        raise ValueError(f"{where} keeps pace with {entry['pace']!r}, not one of {known}")
+        allowed = ", ".join(sorted(_PACES - {""}))
+        raise ValueError(f"{where} keeps pace with {entry['pace']!r}, not one of {allowed}")
     value, choices = float(entry["value"]), tuple(float(choice) for choice in entry.get("choices", ()))
     low = min(choices) if choices else float(entry.get("low", value))
     high = max(choices) if choices else float(entry.get("high", value))

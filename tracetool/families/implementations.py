@@ -44,10 +44,10 @@ from tracetool.hardware.load import load_gpu
 OTHER_KERNELS = 3.0
 
 
-def apart(one: str, other: str) -> tuple[bool, float]:
+def apart(one: str, another: str) -> tuple[bool, float]:
     """Return how far apart two architectures are, in an order that puts one and itself first."""
-    more = OTHER_KERNELS if has_warpgroups(one) != has_warpgroups(other) else 0.0
-    return one != other, generations_apart(one, other) + more
+    more = OTHER_KERNELS if has_warpgroups(one) != has_warpgroups(another) else 0.0
+    return one != another, generations_apart(one, another) + more
 
 
 @cache
@@ -126,13 +126,13 @@ class TransferBands:
 @cache
 def implementations(law: str) -> tuple[Implementation, ...]:
     """Return the implementations fitted for a law, by name."""
-    return tuple(one for one in _every() if law in one.laws)
+    return tuple(one for one in _all_implementations() if law in one.laws)
 
 
 @cache
 def fitted_libraries() -> frozenset[str]:
     """Return the libraries some implementation was fitted for."""
-    return frozenset(one.stack for one in _every() if one.stack)
+    return frozenset(one.stack for one in _all_implementations() if one.stack)
 
 
 @cache
@@ -150,7 +150,7 @@ def transfer_bands(law: str) -> TransferBands | None:
 
 
 @cache
-def _every() -> tuple[Implementation, ...]:
+def _all_implementations() -> tuple[Implementation, ...]:
     read = []
     for folder in _folders():
         files = [f for f in (folder / "implementations").iterdir() if f.name.endswith(".toml")]
@@ -160,8 +160,8 @@ def _every() -> tuple[Implementation, ...]:
 
 def _folders() -> list[Traversable]:
     """Return the groups of families that hold implementations."""
-    every = resources.files("tracetool.families").iterdir()
-    return [folder for folder in every if (folder / "implementations").is_dir()]
+    packages = resources.files("tracetool.families").iterdir()
+    return [folder for folder in packages if (folder / "implementations").is_dir()]
 
 
 def _read(name: str, document: Mapping[str, Any]) -> Implementation:

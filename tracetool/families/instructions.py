@@ -17,8 +17,8 @@ _INSTRUCTIONS: Final = "ampere"
 
 def rate_share(gpu: Gpu) -> float:
     """Return the share of the matrix rate that kernels made for another architecture reach on a GPU. [1]"""
-    other = load_architecture(gpu.architecture).other_kernels
-    return 1.0 if other is None else other.rate_share.value
+    counterpart = load_architecture(gpu.architecture).other_kernels
+    return 1.0 if counterpart is None else counterpart.rate_share.value
 
 
 def older_kernels(rows: OperatorColumns, gpu: Gpu) -> Bools:

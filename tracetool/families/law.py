@@ -142,13 +142,13 @@ class Law:
         """Return the number of the kind of each row; all alike by default. Shape (n,)."""
         return np.zeros(len(rows), dtype=np.int64) if self.kind_of is None else self.kind_of(rows)
 
-    def every_value(self, given: Coefficients) -> dict[str, float]:
+    def every_value(self, coefficients: Coefficients) -> dict[str, float]:
         """Return every coefficient: the one given, or its prior."""
-        return {k: given.get(k, c.value) for k, c in self.priors.items()}
+        return {k: coefficients.get(k, c.value) for k, c in self.priors.items()}
 
-    def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
+    def pieces(self, rows: OperatorColumns, gpu: Gpu, coefficients: Coefficients) -> Pieces:
         """Return the parts of rows; a coefficient not given is its prior."""
-        values = self.every_value(given)
+        values = self.every_value(coefficients)
         if len(rows) <= _AT_ONCE or any(np.ndim(value) for value in values.values()):
             return self.parts(rows, gpu, values)
         starts = range(0, len(rows), _AT_ONCE)

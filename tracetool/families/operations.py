@@ -36,8 +36,8 @@ def instructions_of(text: str) -> float:
     >>> instructions_of("GELU+mul")
     27.0
     """
-    known = operations()
-    each = [known.get(word.strip(), float("nan")) for word in text.lower().split(AND)]
+    instructions = operations()
+    each = [instructions.get(word.strip(), float("nan")) for word in text.lower().split(AND)]
     return float(sum(each)) if text else float("nan")
 
 

@@ -62,8 +62,8 @@ class Pieces:
 
     def times(self, factor: Floats | float) -> Pieces:
         """Return these pieces with every part this much longer, at any clock: an array of shape (n,)."""
-        parts = ("fixed_s", "serial_cycles", "core_cycles", "memory_s", "stream_s", "floor_s")
-        return replace(self, **{name: getattr(self, name) * factor for name in parts})
+        durations = ("fixed_s", "serial_cycles", "core_cycles", "memory_s", "stream_s", "floor_s")
+        return replace(self, **{name: getattr(self, name) * factor for name in durations})
 
     def looped(self, steps: Mapping[str, Floats]) -> Pieces:
         """Return these pieces as a loop over graphs has them: ``graph_step_s`` and ``loop_s``, if any."""
@@ -90,14 +90,16 @@ class Pieces:
         )
 
 
-def joined(parts: Sequence[Pieces]) -> Pieces:
+def joined(sequence: Sequence[Pieces]) -> Pieces:
     """Return the pieces of rows in turn."""
     columns = {
-        f.name: np.concatenate([getattr(part, f.name) for part in parts])
+        f.name: np.concatenate([getattr(pieces, f.name) for pieces in sequence])
         for f in fields(Pieces)
         if f.name != "work"
     }
-    counts = {f.name: np.concatenate([getattr(part.work, f.name) for part in parts]) for f in fields(Work)}
+    counts = {
+        f.name: np.concatenate([getattr(pieces.work, f.name) for pieces in sequence]) for f in fields(Work)
+    }
     return Pieces(**columns, work=Work(**counts))
 
 
@@ -128,6 +130,8 @@ def duration_s(pieces: Pieces, hertz: Floats, slower: float = 1.0) -> Floats:
         total[floored] = combined(total[floored], pieces.floor_s[floored, None], FLOOR_NORM)
     stepped = np.flatnonzero(pieces.graph_step_s)
     if stepped.size:
-        step_s, loop_s, vary = (x[stepped, None] for x in (pieces.graph_step_s, pieces.loop_s, pieces.vary))
+        step_s, loop_s, vary = (
+            column[stepped, None] for column in (pieces.graph_step_s, pieces.loop_s, pieces.vary)
+        )
         total[stepped] = on_steps(total[stepped], step_s, loop_s, vary)
     return total

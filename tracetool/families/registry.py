@@ -19,8 +19,8 @@ from tracetool.hardware.gpu import Gpu
 @cache
 def families() -> dict[str, Family]:
     """Return every family by name, in the order lists show them."""
-    every = constants_inside("tracetool.families", "FAMILIES", Family, module="spec")
-    return {family.name: family for family in sorted(every, key=lambda family: family.place)}
+    listed = constants_inside("tracetool.families", "FAMILIES", Family, module="spec")
+    return {family.name: family for family in sorted(listed, key=lambda family: family.place)}
 
 
 def families_where(holds: Callable[[Family], bool]) -> list[str]:
@@ -56,10 +56,10 @@ def known_shape(rows: OperatorColumns) -> Bools:
     finite: dict[str, Bools] = {}
     for name, places in groups(rows):
         sets = family_of(name).needs
-        for column in {c for wanted in sets for c in wanted} - finite.keys():
+        for column in {c for needed in sets for c in needed} - finite.keys():
             finite[column] = np.isfinite(rows.number(column))
-        for wanted in sets:
-            countable[places] |= np.all([finite[c][places] for c in wanted], axis=0)
+        for needed in sets:
+            countable[places] |= np.all([finite[c][places] for c in needed], axis=0)
     return np.asarray(countable & (rows.text("shape_source") != "none"), dtype=np.bool_)
 
 

@@ -31,6 +31,6 @@ def attention_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
     phase, q_len = rows.text("phase"), rows.number("q_len", 1.0)
     decode = (phase == "decode") | ((phase == "") & (q_len <= 1))
     latent = is_latent(rows)
-    whole = (rows.number("causal", 1.0) <= 0) & (phase == "prefill") & ~latent
-    place = np.where(whole, 4, np.where(decode, 1, 0) + np.where(latent, 2, 0))
+    encoder = (rows.number("causal", 1.0) <= 0) & (phase == "prefill") & ~latent
+    place = np.where(encoder, 4, np.where(decode, 1, 0) + np.where(latent, 2, 0))
     return np.asarray(np.where(is_memory_efficient(rows), 5, place), dtype=np.int64)

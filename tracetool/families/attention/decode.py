@@ -120,10 +120,10 @@ def _step_clk(s: Scores, grid: DecodeGrid, gpu: Gpu, c: Coefficients) -> Floats:
 
 def _block_clk(s: Scores, grid: DecodeGrid, c: Coefficients) -> Floats:
     """Return the start and end of a block: queries it loads, results it stores. Shape (n,). [clk]"""
-    dim, own = relative_dim(s), grid.factors8 & ~grid.vector
+    dim, factors8 = relative_dim(s), grid.factors8 & ~grid.vector
     block = grid.pick(c, "block_clk", "vector_block_clk") + c["block_dim_clk"] * dim
-    row = grid.pick(c, "row_clk", "vector_row_clk") * np.where(own, c["kv8_row"], 1.0)
-    block = block * np.where(own, c["kv8_block"], 1.0)
+    row = grid.pick(c, "row_clk", "vector_row_clk") * np.where(factors8, c["kv8_row"], 1.0)
+    block = block * np.where(factors8, c["kv8_block"], 1.0)
     # tensor cores take query rows eight at a time
     in_units = np.ceil(np.minimum(grid.query_rows, ROWS) / UNIT_ROWS) * UNIT_ROWS
     return np.asarray(block + row * np.where(grid.vector, 1.0, in_units) * dim)
@@ -146,7 +146,7 @@ def _serial_clk(
     return np.asarray(serial + c["combine_factor"] * partial_bytes / gpu.l2_bytes_per_clock)
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = attention_scores(rows, gpu)
     grid = decode_grid(s, gpu, c)
     key_bytes = (s.head_dim + s.value_dim) * s.kv_size
@@ -159,7 +159,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     starts = _starts(grid, _block_clk(s, grid, c), c) + _scans(s.batch, c)
     split = (grid.parts > 1.0) & ~alone
 
-    read = np.minimum(grid.seen + np.where(grid.windowed, grid.key_tile / 2.0, 0.0), s.kv_len)
+    read = np.minimum(grid.visible_keys + np.where(grid.windowed, grid.key_tile / 2.0, 0.0), s.kv_len)
     cache = s.batch * s.kv_heads * read * key_bytes * cache_share(rows)
     hits, fits = _l2_hits(cache, gpu, c)
     # pages that the sequences of a measuring loop share; those of a server have their own
@@ -185,7 +185,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 DECODE = Law(
     "decode",
-    _parts,
+    _decode_pieces,
     read_coefficients(__package__, "decode")["decode"],
     habits=HABITS,
     library_host=HOST,

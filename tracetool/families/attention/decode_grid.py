@@ -49,7 +49,7 @@ class DecodeGrid:
     factors8: Bools  # of those, rows that the coefficients of 8 bits hold for
     vector: Bools  # rows whose kernel has no tensor cores
     windowed: Bools  # rows whose queries do not see every key
-    seen: Floats  # keys that are read for a query [tokens]
+    visible_keys: Floats  # keys that are read for a query [tokens]
     query_rows: Floats  # queries of a sequence that meet the same keys
     key_tile: Floats  # keys of a step [tokens]
     lanes: Floats  # tiles of queries
@@ -81,10 +81,10 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
     """Return how a library with such coefficients cuts decode attention into blocks."""
     group, kv8 = s.heads / s.kv_heads, s.kv_size <= 1.0
     own8 = _own_kernel(kv8, relative_dim(s), gpu, c)
-    inside = np.minimum(s.kv_len, s.window)
-    windowed = inside < s.kv_len
-    vector = _without_units(group, kv8, s.batch * s.kv_heads, inside, gpu, c)
-    seen = inside + np.where(vector | kv8, 0.0, c["outside"]) * (s.kv_len - inside)
+    window_keys = np.minimum(s.kv_len, s.window)
+    windowed = window_keys < s.kv_len
+    vector = _without_units(group, kv8, s.batch * s.kv_heads, window_keys, gpu, c)
+    visible_keys = window_keys + np.where(vector | kv8, 0.0, c["outside"]) * (s.kv_len - window_keys)
     key_tile = np.where(vector, VECTOR_KEYS, _key_tile(s, gpu, c))
     # a library that packs the heads of a group by a copy may not do so where a window is set
     apart = vector | (np.isfinite(s.window) & (c["pack_windowed"] < 1.0))
@@ -95,27 +95,27 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
 
     least = np.maximum(np.where(vector, c["vector_least_keys"], c["least_keys"]), key_tile)
     by_seen = kv8 if c["split_seen"] > 1 else np.full(len(kv8), c["split_seen"] > 0)
-    keys = np.where(by_seen, seen, s.kv_len)
-    parts = _split(lanes, lanes / s.batch, slots, keys, key_tile, least, vector, c)
+    keys = np.where(by_seen, visible_keys, s.kv_len)
+    kv_splits = _split(lanes, lanes / s.batch, slots, keys, key_tile, least, vector, c)
     # segments are launched whether there are tiles for them or not
-    parts = np.minimum(parts, all_tiles if c["split_fill"] != SEGMENTS else np.inf)
-    parts = np.minimum(parts, c["most_parts"])
+    kv_splits = np.minimum(kv_splits, all_tiles if c["split_fill"] != SEGMENTS else np.inf)
+    kv_splits = np.minimum(kv_splits, c["most_parts"])
     if c["split_fill"] == XQA and not XQA_SPLIT_8[0] <= capability(gpu) < XQA_SPLIT_8[1]:
-        parts = np.where(kv8 & ~vector, 1.0, parts)
+        kv_splits = np.where(kv8 & ~vector, 1.0, kv_splits)
     if c["split_single"] <= 0:
-        parts = np.where((group <= 1.0) | (apart & ~vector), 1.0, parts)
+        kv_splits = np.where((group <= 1.0) | (apart & ~vector), 1.0, kv_splits)
     return DecodeGrid(
         kv8=kv8,
         own8=own8,
         factors8=own8 if c["split_fill"] == XQA else kv8,  # they are of XQA's own kernel alone
         vector=vector,
         windowed=windowed,
-        seen=seen,
+        visible_keys=visible_keys,
         query_rows=query_rows,
         key_tile=key_tile,
         lanes=lanes,
-        tiles=np.minimum(all_tiles, np.ceil(seen / key_tile) + windowed),
-        parts=parts,
+        tiles=np.minimum(all_tiles, np.ceil(visible_keys / key_tile) + windowed),
+        parts=kv_splits,
         slots=slots,
     )
 
@@ -172,8 +172,8 @@ def _split(
         return growing_split(lanes, slots / c["resident"], keys)
     if c["split_fill"] == EVEN:
         tiles = np.ceil(keys / tile)
-        parts = np.minimum(even_split(lanes, slots, tiles), efficient_split(of_one, slots, tiles))
-        return np.where(tiles <= FEW_TILES, 1.0, parts)
+        even = np.minimum(even_split(lanes, slots, tiles), efficient_split(of_one, slots, tiles))
+        return np.where(tiles <= FEW_TILES, 1.0, even)
     if c["split_fill"] > 0:
         return efficient_split(lanes, slots * c["split_waves"], np.ceil(keys / least))
     return split_keys(lanes, slots * c["split_waves"], keys, least)

@@ -123,9 +123,9 @@ def projections(s: Latents, rows: OperatorColumns) -> tuple[Floats, Floats]:
     and written again, as is an output. Absorbed, every query is made to meet latents, and every output made
     of one.
     """
-    here = np.where(rows.number("products_apart", 0.0) > 0.0, 0.0, 1.0)
-    tokens = here * s.batch * s.heads * np.where(s.absorbed, s.q_len, s.kv_len)
-    weights = here * s.heads * s.lora * (s.nope + s.value)
+    counted = np.where(rows.number("products_apart", 0.0) > 0.0, 0.0, 1.0)
+    tokens = counted * s.batch * s.heads * np.where(s.absorbed, s.q_len, s.kv_len)
+    weights = counted * s.heads * s.lora * (s.nope + s.value)
     expanded = (s.nope + s.value) + (2.0 * s.nope + s.rope) + 2.0 * s.value
     each = np.where(s.absorbed, s.nope + 2.0 * s.lora + s.value, expanded)
     flops = 2.0 * tokens * s.lora * (s.nope + s.value)

@@ -62,8 +62,8 @@ def _tiles(s: Latents, gpu: Gpu, c: Coefficients) -> _Tiles:
         tile = np.where(cluster, c["cluster_heads"] / CLUSTER, c["head_tile"])
         return _Tiles(tile, np.full(n, c["least_keys"]), none, none, cluster)
     few = s.batch * np.ceil(heads / TURNED_HEADS)
-    parts = np.minimum(np.ceil(s.kv_len / STEP_KEYS), np.maximum(np.floor(gpu.sm_count / few), 1.0))
-    short = (s.kv_len / parts <= TURNED_KEYS) & (few <= gpu.sm_count)
+    kv_splits = np.minimum(np.ceil(s.kv_len / STEP_KEYS), np.maximum(np.floor(gpu.sm_count / few), 1.0))
+    short = (s.kv_len / kv_splits <= TURNED_KEYS) & (few <= gpu.sm_count)
     turned = (heads <= 2.0 * TURNED_HEADS) | short
     tile = np.where(turned, np.where(heads <= LEAST_HEADS, LEAST_HEADS, TURNED_HEADS), KEPT_HEADS)
     return _Tiles(tile, np.full(n, 2.0 * STEP_KEYS), turned, ~turned & (heads >= 2.0 * KEPT_HEADS), none)
@@ -97,7 +97,7 @@ def _step(s: Latents, tiles: _Tiles, value_dim: Floats, gpu: Gpu, c: Coefficient
     return np.asarray(step * np.where(s.heads * s.q_len <= 1.0, c["single_step"], 1.0))
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = latents(rows, gpu)
     if c["kv8_in_16"] > 0.5:
         s = replace(s, kv_size=np.maximum(s.kv_size, s.size))
@@ -105,30 +105,30 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     narrow = s.kv_size < s.size
     tiles = _tiles(s, gpu, c)
     lanes = s.batch * np.ceil(s.heads * s.q_len / tiles.heads)
-    parts = np.minimum(split_keys(lanes, np.full(n, sms), s.kv_len, tiles.least), c["most_parts"])
-    parts = np.where(tiles.cluster, 1.0, parts)
-    blocks = lanes * parts
+    kv_splits = np.minimum(split_keys(lanes, np.full(n, sms), s.kv_len, tiles.least), c["most_parts"])
+    kv_splits = np.where(tiles.cluster, 1.0, kv_splits)
+    blocks = lanes * kv_splits
     waves = blocks / sms
     value_dim = s.out_dim * _value_share(s, tiles, blocks, sms)
-    steps, step = np.ceil(s.kv_len / parts / KEY_TILE), _step(s, tiles, value_dim, gpu, c)
+    steps, step = np.ceil(s.kv_len / kv_splits / KEY_TILE), _step(s, tiles, value_dim, gpu, c)
     # blocks of a partly filled last wave are waited for, as far as they cannot share what others draw
     busiest = np.maximum(waves + c["tail_share"] * (np.ceil(waves) - waves), 1.0)
     # as if the two SMs of a pair shared their way to L2: each is slower where both work
-    whole, rest = np.floor(waves), waves - np.floor(waves)
+    full_waves, last_wave = np.floor(waves), waves - np.floor(waves)
     paired = np.where(tiles.together, 1.0, c["paired_step"])
-    last = np.where(rest > 0.5, paired, 1.0)
-    unfilled = np.where(rest > 0.0, rest + c["tail_share"] * (1.0 - rest), 0.0)
-    core = np.where(waves < 1.0, last, whole * paired + unfilled * last) * steps * step
+    last = np.where(last_wave > 0.5, paired, 1.0)
+    unfilled = np.where(last_wave > 0.0, last_wave + c["tail_share"] * (1.0 - last_wave), 0.0)
+    core = np.where(waves < 1.0, last, full_waves * paired + unfilled * last) * steps * step
     starts = busiest * c["block_clk"]
     if c["head_tile"] <= 0:  # a block that takes tile after tile loads the next beside
         core = core + (busiest - 1.0) * np.maximum(c["block_clk"] - LATENCY_CLK, 0.0)
         starts = np.full(n, c["block_clk"])
-    split = parts > 1.0
-    partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.out_dim * 8.0, 0.0)
+    split = kv_splits > 1.0
+    partial = np.where(split, s.batch * s.heads * s.q_len * kv_splits * s.out_dim * 8.0, 0.0)
     serial = LATENCY_CLK + starts + np.where(split, c["combine_clk"], 0.0) + partial / gpu.l2_bytes_per_clock
     # the last block of such a tile sums its parts, as fast as one SM draws them
-    own = parts * np.minimum(tiles.heads, s.heads * s.q_len) * s.out_dim * PART_BYTES
-    serial = serial + np.where(split & tiles.turned, own, 0.0) / PORT_BYTES_CLK
+    summed_bytes = kv_splits * np.minimum(tiles.heads, s.heads * s.q_len) * s.out_dim * PART_BYTES
+    serial = serial + np.where(split & tiles.turned, summed_bytes, 0.0) / PORT_BYTES_CLK
     elements = s.batch * s.kv_len * s.key_dim
     converting = np.where(narrow, c["kv8_convert_ops"], 0.0) * elements / (gpu.lanes_per_clock_sm * sms)
     products, moved = projections(s, rows)
@@ -161,7 +161,7 @@ def _unmeasured(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Bools:
 
 MLA_DECODE = Law(
     "mla_decode",
-    _parts,
+    _latent_decode_pieces,
     read_coefficients(__package__, "latent")["mla_decode"],
     spread=(-0.7, 2.9),
     habits=(

@@ -45,7 +45,7 @@ WARPS_ROWS = 64.0
 NARROW_GAIN = 2.0
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _latent_prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = latents(rows, gpu)
     sms, n = float(gpu.sm_count), len(rows)
     absorbed = s.q_len <= c["absorbed_queries"]
@@ -117,7 +117,7 @@ _HABITS = (
 
 MLA_PREFILL = Law(
     "mla_prefill",
-    _parts,
+    _latent_prefill_pieces,
     read_coefficients(__package__, "latent")["mla_prefill"],
     spread=(-0.6, 2.5),
     habits=_HABITS,

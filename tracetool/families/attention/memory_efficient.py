@@ -47,13 +47,16 @@ def is_memory_efficient(rows: OperatorColumns) -> Bools:
     return np.asarray(rows.text("library") == LIBRARY, dtype=np.bool_)
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _efficient_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = attention_scores(rows, gpu)
     queries, keys = rows.number("tile_m", TILE), rows.number("tile_n", TILE)
-    seen = np.minimum(s.window, s.kv_len)
-    causal, whole = causal_tiles(s.q_len, seen, queries, keys), full_tiles(s.q_len, seen, queries, keys)
-    visits = np.where(s.causal, causal.visits, whole.visits)
-    longest = np.where(s.causal, causal.longest, whole.longest)
+    visible_keys = np.minimum(s.window, s.kv_len)
+    causal, unmasked = (
+        causal_tiles(s.q_len, visible_keys, queries, keys),
+        full_tiles(s.q_len, visible_keys, queries, keys),
+    )
+    visits = np.where(s.causal, causal.visits, unmasked.visits)
+    longest = np.where(s.causal, causal.longest, unmasked.longest)
     depth = np.ceil(s.head_dim / HEAD_STEP) * HEAD_STEP + np.ceil(s.value_dim / keys) * keys
     tf32 = product_rate(np.full(len(rows), "tf32", dtype=object), gpu) / FP32_PASSES
     rate = np.where((s.size >= 4.0) & ~s.tensor, np.maximum(tf32, s.rate), s.rate)
@@ -62,7 +65,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     products = 2.0 * queries * keys * depth / (rate * c["tensor_efficiency"])
     step = products + EXPONENTIALS * queries * keys / gpu.sfu_per_clock_sm
     lanes, sms = s.batch * s.heads, float(gpu.sm_count)
-    blocks = lanes * whole.tiles
+    blocks = lanes * unmasked.tiles
     core = (blocks * c["block_clk"] + lanes * visits * step) / sms
     core = np.maximum(core, c["block_clk"] + longest * step)
     fills = lanes * visits * keys * (s.head_dim + s.value_dim) * s.kv_size
@@ -83,5 +86,5 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-EFFICIENT = Law("efficient_attention", _parts, _DATA["efficient_attention"], spread=(-0.5, 0.5))
+EFFICIENT = Law("efficient_attention", _efficient_pieces, _DATA["efficient_attention"], spread=(-0.5, 0.5))
 LAWS = (EFFICIENT,)

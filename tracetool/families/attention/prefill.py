@@ -5,7 +5,7 @@ Equation and sources: docs/families/prefill.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from tracetool.families.attention.tile_sizes import (
     padded,
     tile_sizes,
 )
-from tracetool.families.attention.tiling import seen_tiles, with_skipped
+from tracetool.families.attention.tiling import QueryTiles, seen_tiles, with_skipped
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
@@ -150,9 +150,21 @@ def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, a
     return np.asarray(step)
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    s = attention_scores(rows, gpu)
-    sms = float(gpu.sm_count)
+@dataclass(frozen=True)
+class _Tiling:
+    """How tiles of queries pass over tiles of keys: arrays of shape (n,)."""
+
+    query_tile: Floats  # [rows]
+    key_tile: Floats  # [tokens]
+    lanes: Floats  # rows of query tiles, each over the keys of one sequence and head or group of heads [1]
+    step_clk: Floats  # a query tile for one key tile [clk]
+    filled: Floats  # share of a query tile's warps that hold queries [1]
+    computed: QueryTiles  # key tiles whose scores are computed
+    visited: QueryTiles  # those and, as shares of a step, the ones outside of a window
+
+
+def _tiling(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats) -> _Tiling:
+    """Return the tiles of a kernel with such coefficients."""
     group = s.heads / s.kv_heads
     packed = np.ones_like(group)
     if c["pack_heads"] >= 1.0:
@@ -161,68 +173,105 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     # heads that matrix instructions do not divide may run on another, slower kernel
     uneven = s.head_dim % HEAD_STEP > 0
     query_tile = np.where(uneven, np.minimum(query_tile, c.get("uneven_queries", np.inf)), query_tile)
-    lanes = s.batch * s.heads / packed
-    kv8 = _narrow_keys(s, c)
-    fp8 = s.size <= 1.0
-    windowed = s.window < s.kv_len
-    rate = _rate(rows, s, gpu, c)
-    step = _step(s, gpu, c, rate, query_tile, query_tile * key_tile)
-    seen = tiles = seen_tiles(s, np.minimum(s.window, s.kv_len), query_tile / packed, key_tile)
-    if windowed.any():
-        every = seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
-        tiles = with_skipped(seen, every, c["skip_clk"] / step)
-    tile = c["tile_clk"] * np.where(fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0))
-    tile = tile * np.where(windowed, c["window_tile"], 1.0)
-    tile = tile * np.where(group > 1, 1.0, c["single_tile"])
-    tile = tile * np.where(uneven, c.get("uneven_tile", 1.0), 1.0)
+    step_clk = _step(s, gpu, c, rate, query_tile, query_tile * key_tile)
+    computed = visited = seen_tiles(s, np.minimum(s.window, s.kv_len), query_tile / packed, key_tile)
+    if (s.window < s.kv_len).any():
+        unwindowed = seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
+        visited = with_skipped(computed, unwindowed, c["skip_clk"] / step_clk)
     # warps of 64 queries that have none leave early
     filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
-    tile = tile * (c["spare_share"] + (1.0 - c["spare_share"]) * filled)
-    blocks = lanes * tiles.tiles
-    waves = blocks / sms
+    lanes = s.batch * s.heads / packed
+    return _Tiling(query_tile, key_tile, lanes, step_clk, filled, computed, visited)
+
+
+def _tile_clk(s: Scores, tiling: _Tiling, c: Coefficients) -> Floats:
+    """Return the start and end of a tile of queries: what it takes beside its steps. Shape (n,). [clk]"""
+    in_8_bits = np.where(s.size <= 1.0, c["fp8_tile"], np.where(_narrow_keys(s, c), c["kv8_tile"], 1.0))
+    tile = c["tile_clk"] * in_8_bits
+    tile = tile * np.where(s.window < s.kv_len, c["window_tile"], 1.0)
+    tile = tile * np.where(s.heads / s.kv_heads > 1, 1.0, c["single_tile"])
+    tile = tile * np.where(s.head_dim % HEAD_STEP > 0, c.get("uneven_tile", 1.0), 1.0)
+    return np.asarray(tile * (c["spare_share"] + (1.0 - c["spare_share"]) * tiling.filled))
+
+
+def _compute_clk(s: Scores, tiling: _Tiling, waves: Floats, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return the time of all tiles on the SMs, bytes aside. Shape (n,). [clk]"""
+    sms, tiles = float(gpu.sm_count), tiling.visited
+    tile = _tile_clk(s, tiling, c)
     waiting = 1.0 + np.where(waves > 1.0, c["tail_share"] * (np.ceil(waves) / waves - 1.0), 0.0)
     # where tiles follow one another, others' products hide part of a tile's start and end
     share = c.get("exposed_tile", 1.0)
     exposed = np.where(waves > 1.0, share + (1.0 - share) / waves, 1.0)
-    total = (blocks * tile * exposed + lanes * tiles.visits * step) / sms * waiting
-    core = np.where(
-        waves > 1.0,
-        combined(total, tile + tiles.longest * step, c["tail_norm"]),
-        tile + tiles.longest * step,
-    )
-    fills = lanes * seen.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
-    filling = fills * s.kv_size / 2.0
-    core = combined(core, filling / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), L2_NORM)
-    again = _read_again(s, fills, lanes, gpu, c)
-    factor = np.where(s.backward, BACKWARD, 1.0)
+    blocks = tiling.lanes * tiles.tiles
+    total = (blocks * tile * exposed + tiling.lanes * tiles.visits * tiling.step_clk) / sms * waiting
+    longest = tile + tiles.longest * tiling.step_clk
+    return np.where(waves > 1.0, combined(total, longest, c["tail_norm"]), longest)
+
+
+def _key_share(s: Scores, c: Coefficients) -> Floats:
+    """Return the bytes of an element of keys and values over those of queries. Shape (n,). [1]"""
+    return np.where(_narrow_keys(s, c), 0.5, 1.0)
+
+
+def _touched_bytes(s: Scores, c: Coefficients) -> Floats:
+    """Return the bytes of queries, results, keys and values, each once. Shape (n,). [B]"""
     width = (s.head_dim + s.value_dim) * 2.0
-    narrow = np.where(kv8, 0.5, 1.0)  # bytes of an element of keys and values, relative
-    touched = (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads * narrow) * width
-    # what is rotated and written to the cache: new keys and values, a block a token
+    keys = s.batch * s.kv_len * s.kv_heads * _key_share(s, c)
+    return np.asarray((s.batch * s.q_len * s.heads + keys) * width)
+
+
+def _passed_bytes(rows: OperatorColumns, s: Scores, c: Coefficients, touched: Floats) -> Floats:
+    """Return the bytes of passes beside the kernel: rotated, converted, written to the cache. (n,) [B]"""
+    width = (s.head_dim + s.value_dim) * 2.0
     tokens = s.batch * s.q_len
     passed = c["pass_factor"] * tokens * s.heads * width
-    written = cache_written(rows)
-    kept = tokens * s.kv_heads * width * (1.0 + narrow) / 2.0
-    passed = passed + np.where(written, c["cache_passes"] * kept * np.where(kv8, c["kv8_pass"], 1.0), 0.0)
-    passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
-    appending = c["token_clk"] * tokens / sms
+    cached = tokens * s.kv_heads * width * (1.0 + _key_share(s, c)) / 2.0
+    in_8_bits = np.where(_narrow_keys(s, c), c["kv8_pass"], 1.0)
+    passed = passed + np.where(cache_written(rows), c["cache_passes"] * cached * in_8_bits, 0.0)
+    passed = passed * np.where(s.size <= 1.0, c["fp8_pass"], 1.0)
+    return np.where(of_a_trace(rows), np.minimum(passed, ALONE_PASSES * touched), passed)
+
+
+def _append_clk(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return what new keys and values take to enter the cache, a block a token. Shape (n,). [clk]"""
+    appending = c["token_clk"] * (s.batch * s.q_len) / float(gpu.sm_count)
+    return np.where(cache_written(rows) & ~of_a_trace(rows), appending, 0.0)
+
+
+def _launch_us(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return the launches of an operator with the conversions it needs. Shape (n,). [us]"""
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
     launch = launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0)
     launch = launch + np.where(
         (s.kv_size <= 1.0) & (s.size > 1.0) & cache_written(rows), KV8_CAST_US * c["kv8_casts"], 0.0
     )
-    launch = launch + np.where(fp8, c["fp8_launch_us"], 0.0)
-    launch = launches_us(launch, rows, gpu, s.kv_size <= 1.0, c["loop_us"])
-    alone = of_a_trace(rows)
-    passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
-    appending = np.where(written & ~alone, appending, 0.0)
-    n = len(rows)
+    launch = launch + np.where(s.size <= 1.0, c["fp8_launch_us"], 0.0)
+    return launches_us(launch, rows, gpu, s.kv_size <= 1.0, c["loop_us"])
+
+
+def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    """Return what no clock changes of the time of n rows."""
+    s, n = attention_scores(rows, gpu), len(rows)
+    rate = _rate(rows, s, gpu, c)
+    tiling = _tiling(s, gpu, c, rate)
+    waves = tiling.lanes * tiling.visited.tiles / float(gpu.sm_count)
+    fills = tiling.lanes * tiling.computed.visits * tiling.key_tile * (s.head_dim + s.value_dim) * 2.0
+    filling = fills * s.kv_size / 2.0
+    core = combined(
+        _compute_clk(s, tiling, waves, gpu, c),
+        filling / (gpu.l2_bytes_per_clock * c["l2_efficiency"]),
+        L2_NORM,
+    )
+    again = _read_again(s, fills, tiling.lanes, gpu, c)
+    factor = np.where(s.backward, BACKWARD, 1.0)
+    touched = _touched_bytes(s, c)
+    passed = _passed_bytes(rows, s, c, touched)
     # what the passes leave in L2 costs the next one no memory: the kernel itself reads only what they do not
     resident = c["l2_hit"] / (1.0 + (touched / (RESIDENT_SHARE * gpu.l2_bytes)) ** 2)
     from_l2 = factor * passed * resident / gpu.l2_bytes_per_clock
     return Pieces(
-        fixed_s=launch * 1e-6,
-        serial_cycles=LATENCY_CLK + from_l2 + appending,
+        fixed_s=_launch_us(rows, s, gpu, c) * 1e-6,
+        serial_cycles=LATENCY_CLK + from_l2 + _append_clk(rows, s, gpu, c),
         stream_s=factor * passed * (1.0 - resident) / gpu.dram_bytes_per_s,
         core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
         memory_s=factor * (touched * (1.0 - resident) + again) / gpu.dram_bytes_per_s,
@@ -236,7 +285,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 PREFILL = Law(
     "prefill",
-    _parts,
+    _prefill_pieces,
     _DATA["prefill"],
     habits=(
         {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM

@@ -104,11 +104,11 @@ def score_pairs(q_len: Floats, kv_len: Floats, causal: Bools, window: Floats) ->
     [7.0]
     """
     before = np.maximum(kv_len - q_len, 0.0)
-    seen = np.minimum(window, kv_len)
-    # places whose keys are fewer than the window: before+1 .. before+q, cut at seen
-    short = np.clip(seen - before, 0.0, q_len)
+    visible_keys = np.minimum(window, kv_len)
+    # places whose keys are fewer than the window: before+1 .. before+q, cut at visible_keys
+    short = np.clip(visible_keys - before, 0.0, q_len)
     rising = short * before + short * (short + 1.0) / 2.0
-    return np.asarray(np.where(causal, rising + (q_len - short) * seen, q_len * seen))
+    return np.asarray(np.where(causal, rising + (q_len - short) * visible_keys, q_len * visible_keys))
 
 
 def _useful_flops(s: Scores) -> Floats:

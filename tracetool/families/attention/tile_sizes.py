@@ -119,8 +119,8 @@ def _sglang_triton(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
 def _trtllm_warps(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
     """Return the sizes of TensorRT-LLM's kernels of single warps."""
     roomy = gpu.shared_bytes_per_sm > _SMALL_BYTES
-    parts = (s.kv_len > _FEW_KEYS) & (roomy | (s.head_dim >= _WIDE_HEADS))
-    sizes = np.where(parts[:, None], _sized(s.head_dim, _WARPS_PARTS), _sized(s.head_dim, _WARPS_WHOLE))
+    split_heads = (s.kv_len > _FEW_KEYS) & (roomy | (s.head_dim >= _WIDE_HEADS))
+    sizes = np.where(split_heads[:, None], _sized(s.head_dim, _WARPS_PARTS), _sized(s.head_dim, _WARPS_WHOLE))
     sizes = np.where((s.size <= 1.0)[:, None], _sized(s.head_dim, _WARPS_FP8), sizes)
     return sizes[:, 0], sizes[:, 1]
 
@@ -136,10 +136,10 @@ def _flashinfer(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
 def _flashinfer_keys(s: Scores, gpu: Gpu, queries: Floats) -> Floats:
     """Return the keys that shared memory and registers hold beside so many queries. Shape (n,). [tokens]"""
     warps = np.where(queries <= _FLASHINFER_FEW, 4.0, 1.0)
-    held = queries * s.head_dim * 2.0
+    query_bytes = queries * s.head_dim * 2.0
     step = (s.head_dim + s.value_dim) * HEAD_STEP * warps * s.kv_size
-    blocks = np.where(gpu.shared_bytes_per_sm >= 2.0 * (held + step), 2.0, 1.0)
-    fit = np.floor((gpu.shared_bytes_per_sm / blocks - held) / step)
+    blocks = np.where(gpu.shared_bytes_per_sm >= 2.0 * (query_bytes + step), 2.0, 1.0)
+    fit = np.floor((gpu.shared_bytes_per_sm / blocks - query_bytes) / step)
     steps = np.clip(fit, 1.0, np.where(queries > 64.0, 4.0, 8.0))
     return np.asarray(np.exp2(np.floor(np.log2(steps))) * warps * HEAD_STEP)
 
@@ -190,14 +190,14 @@ def computed_dims(s: Scores, c: Coefficients) -> Floats:
 
 def padded(dim: Floats, c: Coefficients) -> Floats:
     """Return the numbers of a head a kernel computes with: those it was compiled for. [elements]"""
-    whole, pad = np.ceil(dim / HEAD_STEP) * HEAD_STEP, c.get("pad_dim", 0.0)
+    whole_steps, pad = np.ceil(dim / HEAD_STEP) * HEAD_STEP, c.get("pad_dim", 0.0)
     if pad <= 0:
-        return np.asarray(whole)
+        return np.asarray(whole_steps)
     if pad <= 1:
         return _power(dim)
     sizes = np.asarray(KERNEL_DIMS)
     place = np.searchsorted(sizes, dim)
-    return np.asarray(np.where(place < len(sizes), sizes[np.minimum(place, len(sizes) - 1)], whole))
+    return np.asarray(np.where(place < len(sizes), sizes[np.minimum(place, len(sizes) - 1)], whole_steps))
 
 
 def _power(dim: Floats) -> Floats:

@@ -32,14 +32,16 @@ class QueryTiles:
     longest: Floats  # key tiles of the last query tile
 
 
-def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: Floats | float) -> QueryTiles:
+def causal_tiles(
+    q_len: Floats, visible_keys: Floats, query_tile: Floats, key_tile: Floats | float
+) -> QueryTiles:
     r"""Return how many key tiles causal query tiles visit.
 
     Parameters
     ----------
     q_len : array, shape (n,)
         Queries, the last lined up with the last key. [tokens]
-    seen : array, shape (n,)
+    visible_keys : array, shape (n,)
         Keys the last query sees: the sequence, or a window. [tokens]
     query_tile : array, shape (n,)
         Queries of one tile; below 1 where many heads share one. [tokens]
@@ -70,10 +72,10 @@ def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: Floa
     """
     tiles = np.ceil(q_len / query_tile)
     ratio = query_tile / key_tile
-    whole = np.gcd(query_tile.astype(np.int64), np.asarray(key_tile, np.int64))
-    ragged = 1.0 - np.where(query_tile == np.floor(query_tile), whole, 0.0) / key_tile
-    rising = np.minimum(tiles, np.ceil(seen / query_tile))
-    flat = (seen + query_tile) / key_tile + ragged
+    common_divisor = np.gcd(query_tile.astype(np.int64), np.asarray(key_tile, np.int64))
+    ragged = 1.0 - np.where(query_tile == np.floor(query_tile), common_divisor, 0.0) / key_tile
+    rising = np.minimum(tiles, np.ceil(visible_keys / query_tile))
+    flat = (visible_keys + query_tile) / key_tile + ragged
     # the last query tile ends with the last query
     ended = np.where(rising < tiles, rising * ratio + ragged / 2.0, np.ceil(q_len / key_tile))
     before = np.maximum(rising - 1.0, 0.0)
@@ -162,9 +164,9 @@ def rooted_split(blocks: Floats, slots: Floats, keys: Floats, batch: Floats) -> 
     >>> rooted_split(two, slots, np.array([16384.0, 16384.0]), np.array([1.0, 64.0])).tolist()
     [32.0, 2.0]
     """
-    parts = np.maximum(np.floor(keys / XQA_KEYS), 1.0)
-    parts = np.minimum(parts, np.round(np.sqrt(8.0 * parts)))
-    fewer = np.floor(np.minimum(parts, XQA_WAVES * slots / blocks))
+    kv_splits = np.maximum(np.floor(keys / XQA_KEYS), 1.0)
+    kv_splits = np.minimum(kv_splits, np.round(np.sqrt(8.0 * kv_splits)))
+    fewer = np.floor(np.minimum(kv_splits, XQA_WAVES * slots / blocks))
     return np.asarray(np.maximum(np.minimum(fewer, np.floor(XQA_PARTS / batch)), 1.0))
 
 
@@ -182,11 +184,11 @@ def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
     >>> efficient_split(two, np.full(3, 108.0), np.array([64.0, 64.0, 1.0])).tolist()
     [32.0, 1.0, 1.0]
     """
-    found = np.ones(len(blocks))
+    splits = np.ones(len(blocks))
     places = np.flatnonzero((blocks < 0.8 * slots) & (tiles > 1.0))
-    some, room, all_tiles = blocks[places], slots[places], tiles[places]
+    lanes, room, all_tiles = blocks[places], slots[places], tiles[places]
     each = np.arange(1.0, np.minimum(MOST_PARTS, all_tiles.max(initial=1.0)) + 1.0)[:, None]
-    waves = some * each / room
+    waves = lanes * each / room
     full = waves / np.ceil(waves)
     # a number of parts that leaves the longest part as long as fewer do is not tried
     longest = np.ceil(all_tiles / each)
@@ -197,32 +199,32 @@ def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
     full = np.where(tried, full, 0.0)
     enough = tried & (full >= NEARLY * full.max(axis=0, initial=0.0))
     if places.size:
-        found[places] = enough.argmax(axis=0) + 1.0
-    return found
+        splits[places] = enough.argmax(axis=0) + 1.0
+    return splits
 
 
-def with_skipped(tiles: QueryTiles, every: QueryTiles, share: Floats) -> QueryTiles:
+def with_skipped(tiles: QueryTiles, unwindowed: QueryTiles, share: Floats) -> QueryTiles:
     """Return tiles with the keys outside of a window that a kernel passes by, or meets and masks.
 
     Each takes ``share`` of a step. Shape (n,). [1]
     """
     return QueryTiles(
         tiles.tiles,
-        tiles.visits + share * np.maximum(every.visits - tiles.visits, 0.0),
-        tiles.longest + share * np.maximum(every.longest - tiles.longest, 0.0),
+        tiles.visits + share * np.maximum(unwindowed.visits - tiles.visits, 0.0),
+        tiles.longest + share * np.maximum(unwindowed.longest - tiles.longest, 0.0),
     )
 
 
-def seen_tiles(s: Scores, seen: Floats, width: Floats, key_tile: Floats) -> QueryTiles:
+def seen_tiles(s: Scores, visible_keys: Floats, width: Floats, key_tile: Floats) -> QueryTiles:
     """Return tiles of queries of so many rows over the keys that each of them sees. Shape (n,). [1]"""
-    causal = causal_tiles(s.q_len, seen, width, key_tile)
-    whole = full_tiles(s.q_len, seen, width, key_tile)
+    causal = causal_tiles(s.q_len, visible_keys, width, key_tile)
+    unmasked = full_tiles(s.q_len, visible_keys, width, key_tile)
     before = np.maximum(s.kv_len - s.q_len, 0.0)
     # keys before the first query are seen by every tile, as far as the window reaches
-    extra = np.ceil(np.minimum(before, seen) / key_tile)
-    top = np.ceil((seen + width) / key_tile + np.where(seen < s.kv_len, 1.0, 0.0))
+    extra = np.ceil(np.minimum(before, visible_keys) / key_tile)
+    top = np.ceil((visible_keys + width) / key_tile + np.where(visible_keys < s.kv_len, 1.0, 0.0))
     visits = np.where(
-        s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), whole.visits
+        s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), unmasked.visits
     )
-    longest = np.where(s.causal, np.minimum(causal.longest + extra, top), whole.longest)
+    longest = np.where(s.causal, np.minimum(causal.longest + extra, top), unmasked.longest)
     return QueryTiles(causal.tiles, visits, longest)

@@ -49,23 +49,27 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     p = np.where((height == 1) & (kh == 1), 1.0, p)  # a sequence is padded along its length alone
     q = np.maximum(np.floor((width + 2 * pad - kw) / stride) + 1, 1.0)
     stated = np.isfinite(channels * filters * height)
-    way = rows.text("direction")
-    of_data, of_weights = stated & (way == "bwd_data"), stated & (way == "bwd_weight")
+    direction = rows.text("direction")
+    of_data, of_weights = stated & (direction == "bwd_data"), stated & (direction == "bwd_weight")
     pixels, window = batch * p * q, kh * kw
-    per_group, made = np.ceil(channels / groups), np.ceil(filters / groups)
+    channels_per_group, filters_per_group = np.ceil(channels / groups), np.ceil(filters / groups)
     # windows that do not overlap are laid out beside one another: each result gives the pixels of its own
     beside = of_data & (stride >= kh) & (stride >= kw)
-    m = np.where(of_data & ~beside, batch * height * width, np.where(of_weights, made, pixels))
-    n = np.where(of_data, per_group, np.where(of_weights, per_group, made))
+    m = np.where(of_data & ~beside, batch * height * width, np.where(of_weights, filters_per_group, pixels))
+    n = np.where(of_data, channels_per_group, np.where(of_weights, channels_per_group, filters_per_group))
     n = n * np.where(of_weights | beside, window, 1.0)
-    k = pixels * made * per_group * window / np.maximum(m * n, 1.0)
-    image, result = batch * channels * height * width, pixels * filters
-    read = np.where(of_weights, image + result, np.where(of_data, result, image) + groups * n * k)
+    k = pixels * filters_per_group * channels_per_group * window / np.maximum(m * n, 1.0)
+    image_elements, result_elements = batch * channels * height * width, pixels * filters
+    read = np.where(
+        of_weights,
+        image_elements + result_elements,
+        np.where(of_data, result_elements, image_elements) + groups * n * k,
+    )
     winograd = _winograd(rows, p, q)
     k = k * winograd.share
     apart = stated & winograd.apart
     m = np.where(apart, batch * winograd.patches, m)
-    n, k = np.where(apart, made, n), np.where(apart, per_group, k)
+    n, k = np.where(apart, filters_per_group, n), np.where(apart, channels_per_group, k)
     repeat = np.where(apart, groups * winograd.products, np.where(stated, groups, batch))
     read = np.where(apart, repeat * (m + n) * k, read)
     m, n, k = (np.where(stated, of, rows.number(c, 1.0)) for of, c in ((m, "m"), (n, "n"), (k, "k")))
@@ -73,10 +77,10 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     words = dtype_of(rows)
     size = element_bytes(words)
     tile_m, tile_n = rows.number("tile_m"), rows.number("tile_n")
-    parts, named = rows.number("split_k"), rows.text("library") != ""
+    splits, named = rows.number("split_k"), rows.text("library") != ""
     tensor, rate = on_tensor(words, gpu), product_rate(words, gpu)
     # a step of K is channels of one place in the window: fewer than it takes leave it half empty
-    step, inner = rows.number("tile_k"), np.where(of_data, made, per_group)
+    step, inner = rows.number("tile_k"), np.where(of_data, filters_per_group, channels_per_group)
     stepped = stated & tensor & (step > 0) & ~of_weights & ~winograd.apart
     depth = np.maximum(step, 1.0)
     rate = np.where(stepped, rate * inner / (np.ceil(inner / depth) * depth), rate)
@@ -85,7 +89,7 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         rate, tensor, read * size,
         # a kernel's name gives first the side along the window of the weights' gradient
         np.where(of_weights, tile_n, tile_m), np.where(of_weights, tile_m, tile_n),
-        np.where(named & np.isfinite(tile_m) & ~np.isfinite(parts), 1.0, parts),
+        np.where(named & np.isfinite(tile_m) & ~np.isfinite(splits), 1.0, splits),
         double=on_fp64_pipe(words),
     )  # fmt: skip
 

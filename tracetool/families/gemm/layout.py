@@ -34,8 +34,8 @@ class Products:
     def take(self, rows: Ints | slice) -> Products:
         """Return the chosen products."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
-        kept: dict[str, Any] = {k: None if v is None else v[rows] for k, v in columns.items()}
-        return Products(**kept)
+        chosen: dict[str, Any] = {k: None if v is None else v[rows] for k, v in columns.items()}
+        return Products(**chosen)
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class TileRates:
     drained: float
 
     @classmethod
-    def of(cls, given: Mapping[str, float]) -> TileRates:
+    def of(cls, coefficients: Mapping[str, float]) -> TileRates:
         """Return the rates given, else priors; then no part of a wave is drained and no B used again."""
-        return cls(**{f.name: given.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
+        return cls(**{f.name: coefficients.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
 
 
 _DATA = read_coefficients(__package__)

@@ -54,13 +54,13 @@ def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:
     A kernel's name tells how its operands are aligned; else their rows of K do, one behind the other.
     Libraries take formats of a byte and less in whole 16 bytes only, so that a framework pads them.
     """
-    whole = _LOAD_BYTES / size
+    elements_per_load = _LOAD_BYTES / size
     along = np.gcd((k * size).astype(np.int64), int(_LOAD_BYTES)) / size
     stated = rows.number("align")
-    together = np.where(stated > 0, stated, np.where(size >= 2.0, np.maximum(along, 1.0), whole))
-    if not (together < whole).any():
+    together = np.where(stated > 0, stated, np.where(size >= 2.0, np.maximum(along, 1.0), elements_per_load))
+    if not (together < elements_per_load).any():
         return None
-    return np.where(together < whole, 1.0 / together, 0.0)
+    return np.where(together < elements_per_load, 1.0 / together, 0.0)
 
 
 def work_of(products: Products, plan: TilePlan) -> Work:

@@ -33,17 +33,17 @@ def resident(tile_m: Floats | float, tile_n: Floats | float, gpu: Gpu) -> Floats
     return np.asarray(np.clip(np.floor(gpu.shared_bytes_per_sm / stages), 1.0, 4.0))
 
 
-def _held(tile_m: Floats | float, tile_n: Floats | float) -> Floats:
+def _register_blocks(tile_m: Floats | float, tile_n: Floats | float) -> Floats:
     """Return the blocks whose accumulators an SM's registers hold."""
     area = REGISTERS_EACH * np.asarray(tile_m) * np.asarray(tile_n)
     return np.asarray(np.clip(np.floor(SM_REGISTERS / area), 1.0, 4.0))
 
 
-def _whole(blocks: Floats, sms: float, tile_m: Floats | float, tile_n: Floats | float) -> Floats:
+def _full_wave_blocks(blocks: Floats, sms: float, tile_m: Floats | float, tile_n: Floats | float) -> Floats:
     """Return the blocks of the busiest SM where the last of several waves is charged in full."""
-    held = _held(tile_m, tile_n)
-    waves = np.ceil(blocks / (sms * held))
-    return np.asarray(np.where(waves > 1.0, waves * held, np.ceil(blocks / sms)))
+    resident_blocks = _register_blocks(tile_m, tile_n)
+    waves = np.ceil(blocks / (sms * resident_blocks))
+    return np.asarray(np.where(waves > 1.0, waves * resident_blocks, np.ceil(blocks / sms)))
 
 
 def cost(
@@ -53,40 +53,40 @@ def cost(
     tile: tuple[Floats | float, Floats | float],
     tiles: Floats,
     dram: Floats,
-    parts: Floats,
+    splits: Floats,
 ) -> dict[str, Floats]:
-    """Return what products cost in tiles with K split into ``parts``; see ``plan_products``."""
+    """Return what products cost in tiles with K split into ``splits``; see ``plan_products``."""
     sms, (m, n) = float(gpu.sm_count), tile
     per_k, width, store = _per_k(p, gpu, rates, m, n), _width(p, m, n), _store(p, gpu, rates, m, n)
-    blocks = tiles * parts
+    blocks = tiles * splits
     step = np.where(p.tensor, DEPTH if rates.odd_tiles > 0.0 else OLD_DEPTH, VECTOR_DEPTH)
-    depth = np.ceil(p.k / parts / step) * step
+    depth = np.ceil(p.k / splits / step) * step
     busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * resident(m, n, gpu)))
     fill = blocks * depth * width
-    slabs, computing = waves * depth * (rates.k_step_cycles / DEPTH), busiest * depth * per_k
+    step_latency, computing = waves * depth * (rates.k_step_cycles / DEPTH), busiest * depth * per_k
     # tensor cores work while the next K step loads; FP32 pipe' own loads stand in their way
-    products = meet(computing, slabs) if p.tensor.all() else computing + slabs
+    products = meet(computing, step_latency) if p.tensor.all() else computing + step_latency
     if p.tensor.any() and not p.tensor.all():
-        products = np.where(p.tensor, meet(computing, slabs), products)
+        products = np.where(p.tensor, meet(computing, step_latency), products)
     hidden = stores_hidden(gpu.architecture)
     if hidden:
         products = meet(products, (busiest - 1.0) * store)
     filling = fill / _fill_rate(gpu, rates)
     entering = busiest * depth * width / _port_rate(gpu, rates)
     if p.loads is not None:
-        loads = p.k / parts * width / p.in_bytes * p.loads
+        loads = p.k / splits * width / p.in_bytes * p.loads
         entering = np.maximum(entering, busiest * loads * LOAD_CLK)
     drawn = dram / (np.minimum(blocks, sms) * rates.sm_bytes_clk)
-    split = parts > 1.0
-    partial = np.where(split, _partial(p, parts), 0.0)
+    split = splits > 1.0
+    partial = np.where(split, _partial(p, splits), 0.0)
     growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
     later, serial = _starts(rates, waves, np.ones_like(busiest) if hidden else busiest, store)
-    serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
+    serial = serial + rates.split_clk * growth[splits.astype(np.int64)]
     serial = serial + partial / _reduce_rate(gpu, rates)
     core = np.maximum(_sharp(products, filling, entering, rates.fill_norm), drawn) + later
     judged = core
     if rates.whole_waves > 0.0:
-        products = products * _whole(blocks, sms, m, n) / busiest
+        products = products * _full_wave_blocks(blocks, sms, m, n) / busiest
         judged = np.maximum(_sharp(products, filling, entering, rates.fill_norm), drawn) + later
     return {
         "blocks": blocks, "waves": waves, "serial_cycles": serial, "core_cycles": core,
@@ -109,7 +109,7 @@ def _sharp(a: Floats, b: Floats, c: Floats, norm: float) -> Floats:
     if norm <= 6.0:
         return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b) + _fourth(c))))
     large = np.maximum(np.maximum(a, b), c)
-    first, second, third = (_fourth(x / large) ** 2 for x in (a, b, c))
+    first, second, third = (_fourth(term / large) ** 2 for term in (a, b, c))
     return np.asarray(large * np.sqrt(np.sqrt(np.sqrt(first + second + third))))
 
 
@@ -182,9 +182,9 @@ def _reduce_rate(gpu: Gpu, rates: TileRates) -> float:
     return gpu.l2_bytes_per_clock * rates.reduce_efficiency
 
 
-def _partial(p: Products, parts: Floats | float) -> Floats:
+def _partial(p: Products, splits: Floats | float) -> Floats:
     """Return the bytes of partial sums, written and read. [B]"""
-    return np.asarray(8.0 * p.batch * p.m * p.n * parts)
+    return np.asarray(8.0 * p.batch * p.m * p.n * splits)
 
 
 @cache

@@ -114,33 +114,33 @@ def in_l2(held_bytes: Floats, gpu: Gpu) -> Floats:
 def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Floats]:
     count = len(p.m)
     resident = p.input_bytes + p.batch * p.m * p.n * p.out_bytes
-    held = np.maximum(rates.l2_hit * in_l2(resident, gpu), rates.weights_hit * _again(p, gpu, rates))
-    read = p.input_bytes * (1.0 - held)
+    l2_share = np.maximum(rates.l2_hit * in_l2(resident, gpu), rates.weights_hit * _again(p, gpu, rates))
+    read = p.input_bytes * (1.0 - l2_share)
     dram = read + p.batch * p.m * p.n * p.out_bytes
     memory_s = dram / (gpu.dram_bytes_per_s * rates.dram_efficiency)
     best = np.full(count, np.inf)
-    kept = {name: np.zeros(count) for name in _KEPT}
+    plan_columns = {name: np.zeros(count) for name in _KEPT}
     stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
     # a tile of one row states a matrix times a vector
     vector = (np.minimum(p.m, p.n) <= 1.0) & (~stated | (np.minimum(p.tile_m, p.tile_n) <= 1.0))
 
     def choice(places: Ints) -> _Choice:
-        part = p if places.size == count else p.take(places)
-        return _Choice(gpu, rates, hertz, part, dram[places], memory_s[places])
+        chosen = p if places.size == count else p.take(places)
+        return _Choice(gpu, rates, hertz, chosen, dram[places], memory_s[places])
 
     if (places := np.flatnonzero(stated & ~vector)).size:
         time, plan = choice(places).fastest(p.tile_m[None, places], p.tile_n[None, places])
-        _keep(best, kept, places, time, plan)
+        _keep(best, plan_columns, places, time, plan)
     for tensor, tiles in ((True, TENSOR_TILES), (False, VECTOR_TILES)):
         usable, places = _usable(tiles, rates), np.flatnonzero((p.tensor == tensor) & ~stated)
         if usable and places.size:
             tile_m, tile_n = np.array(usable, np.float64).T[:, :, None]
             time, plan = choice(places).fastest(tile_m, tile_n)
-            _keep(best, kept, places, time, plan)
+            _keep(best, plan_columns, places, time, plan)
     if vector.any():
-        _vector(p, gpu, rates, hertz, dram, memory_s, vector, best, kept)
-    l2_bytes = kept["fill_bytes"] / max(1.0, rates.l2_efficiency)
-    return {**kept, "memory_s": memory_s, "read_bytes": read, "l2_bytes": l2_bytes}
+        _vector(p, gpu, rates, hertz, dram, memory_s, vector, best, plan_columns)
+    l2_bytes = plan_columns["fill_bytes"] / max(1.0, rates.l2_efficiency)
+    return {**plan_columns, "memory_s": memory_s, "read_bytes": read, "l2_bytes": l2_bytes}
 
 
 def _again(p: Products, gpu: Gpu, rates: TileRates) -> Floats:
@@ -179,11 +179,11 @@ class _Choice:
         Sides of the t tiles are of shape (t, 1), or (1, r) where each product has its own. All are tried
         with K whole, and split only where that can be faster than the fastest whole one.
         """
-        p, whole = self.products, slice(None)
+        p, all_rows = self.products, slice(None)
         tiles = p.batch * np.ceil(p.m / m) * np.ceil(p.n / n)
-        parts = np.where(np.isfinite(p.split), np.clip(p.split, 1.0, MOST_PARTS), 1.0)
-        time = self._time_s(self._cost(whole, m, n, tiles, parts), whole)
-        parts = np.broadcast_to(parts, time.shape).copy()
+        splits = np.where(np.isfinite(p.split), np.clip(p.split, 1.0, MOST_PARTS), 1.0)
+        time = self._time_s(self._cost(all_rows, m, n, tiles, splits), all_rows)
+        splits = np.broadcast_to(splits, time.shape).copy()
         sides = np.broadcast_to(m, time.shape), np.broadcast_to(n, time.shape)
         most = np.where(
             np.isfinite(p.split), 1.0, np.clip(np.floor(p.k / LEAST_DEPTH), 1.0, float(MOST_PARTS))
@@ -193,18 +193,18 @@ class _Choice:
             # the most promising tile of each product first: it often leaves few others worth trying
             first = np.zeros(time.shape, np.bool_)
             first[np.argmin(least, axis=0), np.arange(len(p.m))] = True
-            for some in (first, ~first):
-                worth = ~(least > time.min(axis=0) * (1.0 + _ROUNDING)) & (most > 1.0) & some
+            for candidates in (first, ~first):
+                worth = ~(least > time.min(axis=0) * (1.0 + _ROUNDING)) & (most > 1.0) & candidates
                 tile, row = np.nonzero(worth)
                 split = self._split(row, sides[0][worth], sides[1][worth], tiles[worth], most[row])
                 better = split[0] < time[worth]
                 tile, row = tile[better], row[better]
-                time[tile, row], parts[tile, row] = (values[better] for values in split)
+                time[tile, row], splits[tile, row] = (values[better] for values in split)
         time = np.where(np.isnan(time), np.inf, time)
         chosen = np.argmin(time, axis=0), np.arange(len(p.m))
         tile_m, tile_n = (side[chosen] for side in sides)
-        plan = self._cost(whole, tile_m, tile_n, tiles[chosen], parts[chosen])
-        return time[chosen], {**plan, "tile_m": tile_m, "tile_n": tile_n, "split": parts[chosen]}
+        plan = self._cost(all_rows, tile_m, tile_n, tiles[chosen], splits[chosen])
+        return time[chosen], {**plan, "tile_m": tile_m, "tile_n": tile_n, "split": splits[chosen]}
 
     def _split(self, row: Ints, m: Floats, n: Floats, tiles: Floats, most: Floats) -> tuple[Floats, Floats]:
         """Return the least time over the splits worth trying of products in tiles, and its parts."""
@@ -223,11 +223,11 @@ class _Choice:
         return time[first], tried[first]
 
     def _cost(
-        self, rows: Ints | slice, m: Floats, n: Floats, tiles: Floats, parts: Floats
+        self, rows: Ints | slice, m: Floats, n: Floats, tiles: Floats, splits: Floats
     ) -> dict[str, Floats]:
-        every = isinstance(rows, slice)
-        products = self.products if every else self.products.take(rows)
-        return cost(products, self.gpu, self.rates, (m, n), tiles, self.dram[rows], parts)
+        takes_all = isinstance(rows, slice)
+        products = self.products if takes_all else self.products.take(rows)
+        return cost(products, self.gpu, self.rates, (m, n), tiles, self.dram[rows], splits)
 
     def _time_s(self, costs: dict[str, Floats], rows: Ints | slice) -> Floats:
         judged_s = costs["judged_cycles"] / self.hertz
@@ -245,25 +245,25 @@ def _usable(tiles: Sequence[tuple[int, int]], rates: TileRates) -> list[tuple[in
 
 def _vector(
     p: Products, gpu: Gpu, rates: TileRates, hertz: float, dram: Floats, memory_s: Floats, single: Bools,
-    best: Floats, kept: dict[str, Floats],
+    best: Floats, plan_columns: dict[str, Floats],
 ) -> None:  # fmt: skip
     """Try a product with a vector: one warp a row, nothing padded."""
     rows = np.maximum(p.m, p.n)[single] * p.batch[single]
     blocks = np.ceil(rows / 8.0)
     core = dram[single] / (gpu.dram_bytes_per_s * rates.vector_efficiency) * hertz
     n = len(rows)
-    found = {
+    candidate = {
         "tile_m": np.where(p.m[single] > 1, 8.0, 1.0), "tile_n": np.where(p.m[single] > 1, 1.0, 8.0),
         "split": np.ones(n), "blocks": blocks, "waves": np.ceil(blocks / (8.0 * gpu.sm_count)),
         "serial_cycles": np.full(n, rates.vector_clk), "core_cycles": core,
         "fill_bytes": dram[single], "partial_bytes": np.zeros(n),
     }  # fmt: skip
     time = rates.vector_clk / hertz + meet(core / hertz, memory_s[single])
-    _keep(best, kept, np.flatnonzero(single), time, found)
+    _keep(best, plan_columns, np.flatnonzero(single), time, candidate)
 
 
 def _keep(
-    best: Floats, kept: dict[str, Floats], places: Ints, time: Floats, found: dict[str, Floats]
+    best: Floats, plan_columns: dict[str, Floats], places: Ints, time: Floats, candidate: dict[str, Floats]
 ) -> None:
     """Keep a candidate where it is faster than the best so far."""
     faster = np.flatnonzero(time < best[places])
@@ -271,5 +271,5 @@ def _keep(
         return
     chosen = places[faster]
     best[chosen] = time[faster]
-    for name, values in kept.items():
-        values[chosen] = found[name][faster]
+    for name, values in plan_columns.items():
+        values[chosen] = candidate[name][faster]

@@ -20,7 +20,7 @@ from tracetool.hardware.gpu import Gpu
 _DATA = read_coefficients(__package__, "vector_law")
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _vector_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return vector_pieces(gemm_products(rows, gpu), gpu, c)
 
 
@@ -51,5 +51,5 @@ def _kind(rows: OperatorColumns) -> Ints:
     return batched.astype(np.int64) + 2 * untold.astype(np.int64)
 
 
-GEMM_VECTOR = Law("gemm_vector", _parts, _DATA["gemm_vector"], kinds=KINDS, kind_of=_kind)
+GEMM_VECTOR = Law("gemm_vector", _vector_pieces, _DATA["gemm_vector"], kinds=KINDS, kind_of=_kind)
 LAWS = (GEMM_VECTOR,)

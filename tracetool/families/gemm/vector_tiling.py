@@ -68,9 +68,9 @@ class VectorRates:
     most_area: float
 
     @classmethod
-    def of(cls, given: Mapping[str, float]) -> VectorRates:
+    def of(cls, coefficients: Mapping[str, float]) -> VectorRates:
         """Return the rates given; one that is not is its prior."""
-        return cls(**{f.name: given.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
+        return cls(**{f.name: coefficients.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
 
 
 _DATA = read_coefficients(__package__, "vector_law")
@@ -133,41 +133,41 @@ def pipe_rate(p: Products, gpu: Gpu) -> Floats:
 def _plan(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str, Floats]:
     p = replace(p, rate=pipe_rate(p, gpu))
     memory_s = _memory_s(p, gpu, rates)
-    best, kept = np.full(len(p.m), np.inf), {f.name: np.zeros(len(p.m)) for f in fields(TilePlan)}
+    best, plan_columns = np.full(len(p.m), np.inf), {f.name: np.zeros(len(p.m)) for f in fields(TilePlan)}
 
-    def keep(places: Ints, found: dict[str, Floats]) -> None:
-        core, serial = found["core_cycles"] / hertz, found["serial_cycles"] / hertz
-        time = serial + (core**4 + found["memory_s"] ** 4) ** 0.25
+    def keep(places: Ints, costs: dict[str, Floats]) -> None:
+        core, serial = costs["core_cycles"] / hertz, costs["serial_cycles"] / hertz
+        time = serial + (core**4 + costs["memory_s"] ** 4) ** 0.25
         faster = np.flatnonzero(time < best[places])
         best[places[faster]] = time[faster]
-        for name, values in found.items():
-            kept[name][places[faster]] = values[faster]
+        for name, values in costs.items():
+            plan_columns[name][places[faster]] = values[faster]
 
     stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
     if (places := np.flatnonzero(stated)).size:
-        part = p.take(places)
-        for rows, found in _tried(part, gpu, rates, (part.tile_m, part.tile_n), memory_s[places]):
-            keep(places[rows], found)
+        products = p.take(places)
+        for rows, costs in _tried(products, gpu, rates, (products.tile_m, products.tile_n), memory_s[places]):
+            keep(places[rows], costs)
     if (places := np.flatnonzero(~stated)).size:
-        part = p.take(places)
+        products = p.take(places)
         for tile in TILES:
-            able = _held(part, rates, tile)
+            able = _has_tile(products, rates, tile)
             if not able.any():
                 continue
-            here = np.flatnonzero(able)
-            sizes = (np.full(here.size, float(tile[0])), np.full(here.size, float(tile[1])))
-            for rows, found in _tried(part.take(here), gpu, rates, sizes, memory_s[places][here]):
-                keep(places[here[rows]], found)
+            usable = np.flatnonzero(able)
+            sizes = (np.full(usable.size, float(tile[0])), np.full(usable.size, float(tile[1])))
+            for rows, costs in _tried(products.take(usable), gpu, rates, sizes, memory_s[places][usable]):
+                keep(places[usable[rows]], costs)
     if (single := np.flatnonzero((np.minimum(p.m, p.n) <= 1.0) & ~stated)).size:
         keep(single, _vector(p.take(single), gpu, rates, hertz))
-    return kept
+    return plan_columns
 
 
-def _held(p: Products, rates: VectorRates, tile: tuple[int, int]) -> Bools:
+def _has_tile(p: Products, rates: VectorRates, tile: tuple[int, int]) -> Bools:
     """Return the products a library has this tile for."""
     area = float(tile[0] * tile[1])
-    many = (p.batch > 1.0) & (rates.batch_area > 0)
-    return np.asarray(np.where(many, area == rates.batch_area, area <= rates.most_area))
+    batched = (p.batch > 1.0) & (rates.batch_area > 0)
+    return np.asarray(np.where(batched, area == rates.batch_area, area <= rates.most_area))
 
 
 def _memory_s(p: Products, gpu: Gpu, rates: VectorRates) -> Floats:
@@ -175,10 +175,10 @@ def _memory_s(p: Products, gpu: Gpu, rates: VectorRates) -> Floats:
     # batches come row by row on one side: their other operand is stored along n
     strided = p.batch * (p.m + np.where(p.batch > 1.0, 0.0, p.n)) * p.k * p.in_bytes
     strided = np.minimum(strided, p.input_bytes)
-    rest = p.input_bytes - strided + p.batch * p.m * p.n * p.out_bytes
+    other_bytes = p.input_bytes - strided + p.batch * p.m * p.n * p.out_bytes
     near = 1.0 / (1.0 + (p.k * p.in_bytes / ROW_BYTES) ** 2)
     efficiency = rates.strided_efficiency + near * (rates.dram_efficiency - rates.strided_efficiency)
-    return np.asarray((strided / efficiency + rest / rates.dram_efficiency) / gpu.dram_bytes_per_s)
+    return np.asarray((strided / efficiency + other_bytes / rates.dram_efficiency) / gpu.dram_bytes_per_s)
 
 
 def _tried(
@@ -187,19 +187,19 @@ def _tried(
     """Yield rows and what a tile costs them, without and with every split of K worth trying."""
     tiles = p.batch * np.ceil(p.m / tile[0]) * np.ceil(p.n / tile[1])
     stated = np.isfinite(p.split)
-    whole = np.where(stated, np.maximum(p.split, 1.0), 1.0)
-    yield np.arange(len(tiles)), _cost(p, gpu, rates, tile, tiles, whole, memory_s)
+    stated_splits = np.where(stated, np.maximum(p.split, 1.0), 1.0)
+    yield np.arange(len(tiles)), _cost(p, gpu, rates, tile, tiles, stated_splits, memory_s)
     most = np.clip(np.floor(p.k / LEAST_DEPTH), 1.0, float(MOST_PARTS))
     filling = np.clip(np.floor(gpu.sm_count * _resident(p, tile, gpu) / tiles), 1.0, most)
-    done: list[Floats] = []
-    for parts in (filling, np.floor(filling / 2.0), np.floor(filling / 4.0), np.minimum(most, 2.0)):
-        worth = ~stated & (p.batch <= 1.0) & (parts > 1.0)
-        for other in done:
-            worth &= parts != other
-        done.append(parts)
+    tried: list[Floats] = []
+    for splits in (filling, np.floor(filling / 2.0), np.floor(filling / 4.0), np.minimum(most, 2.0)):
+        worth = ~stated & (p.batch <= 1.0) & (splits > 1.0)
+        for tried_splits in tried:
+            worth &= splits != tried_splits
+        tried.append(splits)
         if (rows := np.flatnonzero(worth)).size:
             sizes = (tile[0][rows], tile[1][rows])
-            yield rows, _cost(p.take(rows), gpu, rates, sizes, tiles[rows], parts[rows], memory_s[rows])
+            yield rows, _cost(p.take(rows), gpu, rates, sizes, tiles[rows], splits[rows], memory_s[rows])
 
 
 def _resident(p: Products, tile: tuple[Floats, Floats], gpu: Gpu) -> Floats:
@@ -214,16 +214,16 @@ def _cost(
     rates: VectorRates,
     tile: tuple[Floats, Floats],
     tiles: Floats,
-    parts: Floats,
+    splits: Floats,
     memory_s: Floats,
 ) -> dict[str, Floats]:
-    """Return what products cost in one tile with K split into ``parts``; see :func:`plan_vectors`."""
+    """Return what products cost in one tile with K split into ``splits``; see :func:`plan_vectors`."""
     m, n = tile
     sms, resident = float(gpu.sm_count), _resident(p, tile, gpu)
-    blocks = tiles * parts
+    blocks = tiles * splits
     busiest = np.ceil(blocks / sms)
     rounds = np.ceil(busiest / resident)
-    depth = np.ceil(p.k / parts / DEPTH) * DEPTH
+    depth = np.ceil(p.k / splits / DEPTH) * DEPTH
     pipes = 2.0 * m * n / (p.rate * rates.pipe_efficiency)
     feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
     per_k = (pipes**4 + feeding**4) ** 0.25
@@ -237,14 +237,14 @@ def _cost(
     lost = _untranslated(p, gpu, rates, tile, np.minimum(resident, busiest))
     along = np.minimum(m, p.m) + np.where(p.batch > 1.0, 0.0, np.minimum(n, p.n))
     core = core + busiest * depth * (along * rates.transpose_cycles + lines * rates.page_clk * lost)
-    split = parts > 1.0
-    partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
+    split = splits > 1.0
+    partial = np.where(split, 8.0 * p.batch * p.m * p.n * splits, 0.0)
     serial = rates.latency_clk + rounds * rates.block_clk
     serial = serial + busiest * m * n * p.out_bytes / (port * rates.store_efficiency)
     serial = serial + np.where(split, rates.split_clk, 0.0)
     serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_efficiency)
     return {
-        "tile_m": m, "tile_n": n, "split": parts, "blocks": blocks, "waves": rounds,
+        "tile_m": m, "tile_n": n, "split": splits, "blocks": blocks, "waves": rounds,
         "serial_cycles": serial, "core_cycles": core, "memory_s": memory_s, "fill_bytes": fill,
         "l2_bytes": fill, "partial_bytes": partial, "read_bytes": p.input_bytes,
     }  # fmt: skip
@@ -257,8 +257,8 @@ def _crowded(blocks: Floats, m: Floats, n: Floats, gpu: Gpu) -> Floats:
     """
     four = gpu.schedulers_per_sm == _SCHEDULERS and 2 * gpu.warp_size == PAIR_THREADS
     pair = (m * n <= PAIR_AREA) & (np.minimum(m, n) >= PAIR_SIDE)
-    left = np.mod(blocks, 4.0)
-    halves = blocks - left + np.minimum(2.0 * left, 4.0)
+    remainder = np.mod(blocks, 4.0)
+    halves = blocks - remainder + np.minimum(2.0 * remainder, 4.0)
     return np.asarray(np.where(pair & four, halves, blocks))
 
 
@@ -270,10 +270,10 @@ def _untranslated(
     wide = np.minimum(blocks * PAGE_SMS, np.ceil(p.n / n))  # blocks go along n first
     high = np.minimum(np.ceil(blocks * PAGE_SMS / wide), np.ceil(p.m / m))
     lines = np.minimum(high * m, p.m) + np.minimum(wide * n, p.n)
-    apart = p.k * p.in_bytes
-    kept = rates.page_share * gpu.translated_bytes
-    lost = 1.0 / (1.0 + (kept / np.maximum(lines * apart, 1.0)) ** 3)
-    return np.asarray(lost * np.where(np.mod(apart, ALIAS_BYTES) == 0, 1.0, rates.page_odd))
+    row_bytes = p.k * p.in_bytes
+    translated_bytes = rates.page_share * gpu.translated_bytes
+    lost = 1.0 / (1.0 + (translated_bytes / np.maximum(lines * row_bytes, 1.0)) ** 3)
+    return np.asarray(lost * np.where(np.mod(row_bytes, ALIAS_BYTES) == 0, 1.0, rates.page_odd))
 
 
 def _norm(a: Floats, b: Floats, c: Floats, norm: float) -> Floats:

@@ -76,8 +76,8 @@ def _fitting(size: Floats, l2_bytes: float) -> Floats:
 
 def _tiles(e: Experts, c: Coefficients, tile: float) -> Floats:
     """Return the tiles of that many tokens."""
-    whole = (e.count * np.ceil(e.tokens_each * (1.0 / tile))).sum(axis=0)
-    return np.asarray(whole + (c["remote_products"] * e.remote + e.first) / tile)
+    local_tiles = (e.count * np.ceil(e.tokens_each * (1.0 / tile))).sum(axis=0)
+    return np.asarray(local_tiles + (c["remote_products"] * e.remote + e.first) / tile)
 
 
 def _products(
@@ -96,9 +96,9 @@ def _products(
     width = (tile.tokens * e.passing_size + tile.columns * e.size) / l2_bytes_per_clock
     for columns, depth, moved_bytes in moved:
         blocks = tiles * np.ceil(columns / tile.columns)
-        waves, whole = np.ceil(blocks / sms), np.maximum(blocks / sms, 1.0)
+        waves, filled_waves = np.ceil(blocks / sms), np.maximum(blocks / sms, 1.0)
         # a persistent kernel, or several blocks an SM, fills the last wave
-        charged = whole + c["tail_share"] * (waves - whole)
+        charged = filled_waves + c["tail_share"] * (waves - filled_waves)
         # blocks that share an SM hide each other's steps
         step = flops_cycles + c["k_step_cycles"] / (np.clip(blocks / sms, 1.0, most) if tile.warps else most)
         products = charged * np.ceil(depth / tile.depth) * step
@@ -136,11 +136,11 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     best = np.full(n, np.inf)
     serial, core, chosen = (np.zeros(n) for _ in range(3))
     moved, ways = _moved(e, gpu, c), offered(c["tile_table"], e, gpu)
-    tiles = {tokens: _tiles(e, c, tokens) for tokens in {one.tile.tokens for one in ways}}
-    for one in ways:
-        tile = one.tile
+    tiles = {tokens: _tiles(e, c, tokens) for tokens in {offer.tile.tokens for offer in ways}}
+    for offer in ways:
+        tile = offer.tile
         a, b = _products(e, gpu, c, rate, scaled, tiles[tile.tokens], tile, moved)
-        time = a + b if one.rows is None else np.where(one.rows, a + b if one.timed else 0.0, np.inf)
+        time = a + b if offer.rows is None else np.where(offer.rows, a + b if offer.timed else 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
         serial, core = np.where(faster, a, serial), np.where(faster, b, core)
@@ -148,15 +148,15 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     pairs = e.pairs + c["remote_passes"] * np.maximum(e.tokens * e.top_k - e.pairs, 0.0)
     between, out = pairs * e.inner * 6.0, pairs * e.hidden * 2.0
     scales = np.where(quantized, 3.0 * (e.tokens * e.hidden + pairs * e.inner), 0.0)
-    passing, kept = np.zeros(n), np.zeros(n)
+    passing, l2_bytes = np.zeros(n), np.zeros(n)
     for factor, size in (("inner_factor", between), ("outer_factor", out), ("quantize_factor", scales)):
         share = _fitting(size, gpu.l2_near_bytes)  # what a kernel writes the next finds there
-        passing, kept = passing + c[factor] * size * (1.0 - share), kept + c[factor] * size * share
+        passing, l2_bytes = passing + c[factor] * size * (1.0 - share), l2_bytes + c[factor] * size * share
     launch = c["launch_us"] * np.where(quantized, c["launch_quantized"], 1.0)
     sorting = (c["pair_ns"] * e.tokens * e.top_k + c["expert_ns"] * e.experts) * 1e-9
     return Pieces(
         fixed_s=launch * 1e-6 + sorting,
-        serial_cycles=serial + kept / (PASSES_SHARE * gpu.l2_bytes_per_clock),
+        serial_cycles=serial + l2_bytes / (PASSES_SHARE * gpu.l2_bytes_per_clock),
         stream_s=passing / gpu.dram_bytes_per_s,
         core_cycles=core,
         memory_s=(moved[0][2] + moved[1][2]) / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
@@ -167,7 +167,7 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _expert_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     if np.isfinite(rows.number("tokens")).any():
         return _layers(rows, gpu, c)
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
@@ -261,10 +261,10 @@ _SECTIONS = read_coefficients(__package__)
 
 def _made_host(name: str) -> dict[str, dict[str, tuple[float, float]]]:
     """Return which libraries run a format's experts by kernels made for tensor memory, with their tiles."""
-    told = {key: (0.0, value) for key, value in _MADE.get(name, {}).items()}
-    hosts = {f"{library}/flashinfer_trtllm": told for library in ("vllm", "sglang") if told}
+    choices = {key: (0.0, value) for key, value in _MADE.get(name, {}).items()}
+    hosts = {f"{library}/flashinfer_trtllm": choices for library in ("vllm", "sglang") if choices}
     if name == "moe_fp4":
-        hosts |= {"trtllm/blackwell": {key: value for key, value in told.items() if key not in _STORED}}
+        hosts |= {"trtllm/blackwell": {key: value for key, value in choices.items() if key not in _STORED}}
     return hosts
 
 
@@ -272,9 +272,13 @@ def _law(name: str) -> Law:
     """Return the law of some formats: tiles to choose from differ, whatever else is alike."""
     priors = {**_SECTIONS["moe"], **_SECTIONS.get(name, {})}
     table, generated = priors["tile_table"], _BY_FORMAT.get(name, _GENERATED)
-    tables = [{"tile_table": way} for way in table.choices if way not in {FASTEST, UNTIMED, *table.told}]
+    tables = [
+        {"tile_table": table_choice}
+        for table_choice in table.choices
+        if table_choice not in {FASTEST, UNTIMED, *table.told}
+    ]
     return Law(
-        name, _parts, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
+        name, _expert_pieces, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
         habits=(_FEW_BYTES, *tables), by_row=True, by_version=_SINCE.get(name, {}),
         project_habits={"generated-experts": {**generated, **_MADE.get(name, {})}},
         library_host={

@@ -52,14 +52,17 @@ def expert_layers(rows: OperatorColumns, gpu: Gpu, gate: float = 2.0, first: flo
     ep, tp = np.maximum(rows.number("ep", 1.0), 1.0), np.maximum(rows.number("tp", 1.0), 1.0)
     of_busiest = routed(rows, tokens, top_k, experts, ep)
     words = stored_formats(rows)
-    here = tokens_here(rows, of_busiest.pairs, tokens, np.minimum(top_k, np.maximum(experts / ep, 1.0)))
-    remote = np.maximum(here * top_k - of_busiest.pairs, 0.0)
-    told = (rows.number("remote_to_first", first) > 0.0) & (ep > 1.0)
-    added = np.where(told, remote, 0.0)
+    local_tokens = tokens_here(
+        rows, of_busiest.pairs, tokens, np.minimum(top_k, np.maximum(experts / ep, 1.0))
+    )
+    remote = np.maximum(local_tokens * top_k - of_busiest.pairs, 0.0)
+    computes_remote = (rows.number("remote_to_first", first) > 0.0) & (ep > 1.0)
+    added = np.where(computes_remote, remote, 0.0)
     return Experts(
         of_busiest.pairs + added, remote - added, of_busiest.count, of_busiest.tokens_each,
         rows.number("hidden", 1.0), np.maximum(rows.number("intermediate", 1.0) / tp, 1.0),
-        np.where(told, here, tokens), added, top_k, experts, np.maximum(experts / ep, 1.0), _gate(rows, gate),
+        np.where(computes_remote, local_tokens, tokens), added, top_k, experts,
+        np.maximum(experts / ep, 1.0), _gate(rows, gate),
         element_bytes(words, 2.0), activation_bytes(words, gpu, 2.0), product_rate(words, gpu),
         on_tensor(words, gpu),
     )  # fmt: skip
@@ -84,12 +87,12 @@ def stored_formats(rows: OperatorColumns) -> Texts:
 
 def _gate(rows: OperatorColumns, otherwise: float) -> Floats:
     """Return the matrices of each row's first product: 1 where no gate is stated, or ``nongated`` called."""
-    told = rows.number("gated")
-    found = np.full(len(rows), otherwise)
+    stated = rows.number("gated")
+    matrices = np.full(len(rows), otherwise)
     if "implementation" in rows.columns:
         names, places = rows.distinct("implementation")
-        found = np.asarray([1.0 if "nongated" in name.lower() else otherwise for name in names])[places]
-    return np.where(np.isfinite(told), np.where(told > 0.0, 2.0, 1.0), found)
+        matrices = np.asarray([1.0 if "nongated" in name.lower() else otherwise for name in names])[places]
+    return np.where(np.isfinite(stated), np.where(stated > 0.0, 2.0, 1.0), matrices)
 
 
 def moe_work(rows: OperatorColumns, gpu: Gpu) -> Work:

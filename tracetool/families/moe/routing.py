@@ -63,8 +63,8 @@ def routed(rows: OperatorColumns, tokens: Floats, top_k: Floats, experts: Floats
     uneven = np.flatnonzero(exponent > 0.0)
     if not uneven.size:
         return Routed(pairs, count, each)
-    given = (a[uneven] for a in (tokens, top_k, experts, ep, local, even, limit, exponent))
-    of_uneven = _power_law(*given)
+    of_rows = (a[uneven] for a in (tokens, top_k, experts, ep, local, even, limit, exponent))
+    of_uneven = _power_law(*of_rows)
     pairs, count, each = pairs.copy(), count.copy(), each.copy()
     pairs[uneven], count[:, uneven], each[:, uneven] = of_uneven.pairs, of_uneven.count, of_uneven.tokens_each
     return Routed(pairs, count, each)
@@ -77,20 +77,20 @@ def _power_law(
     many = tokens * top_k > experts
     low = np.where(many, _LEAST, _FEW_LEAST)
     high = np.where(many, np.maximum(_MOST_SHARE * tokens, 1.001 * _LEAST), _FEW_MOST)
-    whole = _moment(0.0, a, low, high)
-    mean = _moment(1.0, a, low, high) / whole
-    variance = _moment(2.0, a, low, high) / whole - mean**2
+    normalization = _moment(0.0, a, low, high)
+    mean = _moment(1.0, a, low, high) / normalization
+    variance = _moment(2.0, a, low, high) / normalization - mean**2
     expected = even / local
     scale = expected / mean  # from what is drawn to tokens
 
-    def beyond(x: Floats | float) -> Floats:
+    def beyond(least_tokens: Floats | float) -> Floats:
         """Return the share of experts with more tokens than x."""
-        start = np.clip(x / scale, low, high)
-        return np.asarray(_moment(0.0, a, start, high) / whole)
+        start = np.clip(least_tokens / scale, low, high)
+        return np.asarray(_moment(0.0, a, start, high) / normalization)
 
     # draws of less than half a token round to none; what is missing from the sum goes to experts without any
     start = np.clip(3.0 / scale, low, high)
-    excess = (_moment(1.0, a, start, high) * scale - 3.0 * _moment(0.0, a, start, high)) / whole
+    excess = (_moment(1.0, a, start, high) * scale - 3.0 * _moment(0.0, a, start, high)) / normalization
     drawn = np.minimum((beyond(0.5) + beyond(1.5) + beyond(2.5) + excess) / expected, 1.0)
     # the busiest of ep sums of draws: a quantile of the gamma distribution of their mean and variance
     spread = np.maximum(variance, 0.0) / (local * mean**2)
@@ -103,7 +103,7 @@ def _power_law(
 
     edges = np.arange(GROUPS + 1.0)[:, None] / GROUPS
     bounds = _quantile(edges, a, low, high)
-    drawn_each = _moment(1.0, a, bounds[:-1], bounds[1:]) / whole * GROUPS
+    drawn_each = _moment(1.0, a, bounds[:-1], bounds[1:]) / normalization * GROUPS
     each = _filled(drawn_each * (pairs / local / mean), tokens)
     none = 1.0 - beyond(0.5)
     above = np.clip((edges[1:] - none) * GROUPS, 0.0, 1.0)
@@ -146,8 +146,8 @@ def _normal(ep: Floats) -> Floats:
     """Return the quantile of the normal distribution that the largest of ``ep`` draws has in the mean."""
     values, places = np.unique(ep, return_inverse=True)
     normal = NormalDist()
-    found = [normal.inv_cdf(_MEAN_OF_MOST ** (1.0 / max(v, 1.0))) for v in values.tolist()]
-    return np.asarray(found, dtype=np.float64)[places.reshape(-1)]
+    quantiles = [normal.inv_cdf(_MEAN_OF_MOST ** (1.0 / max(v, 1.0))) for v in values.tolist()]
+    return np.asarray(quantiles, dtype=np.float64)[places.reshape(-1)]
 
 
 def _distribution(rows: OperatorColumns) -> tuple[Floats, Bools]:

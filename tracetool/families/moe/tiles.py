@@ -123,13 +123,13 @@ def resident(tile: Tile, gpu: Gpu, size: Floats) -> Floats:
     """Return how many blocks of :data:`STAGES` steps an SM holds at most. Shape (n,)."""
     if tile.alone:
         return np.ones(len(size))
-    held = gpu.shared_bytes_per_sm / (STAGES * (tile.tokens + tile.columns) * tile.depth * size)
+    blocks = gpu.shared_bytes_per_sm / (STAGES * (tile.tokens + tile.columns) * tile.depth * size)
     threads = THREADS_PER_WARP * tile.warps
     if tile.warps:
-        held = np.minimum(
-            held, gpu.registers_per_sm / (tile.tokens * tile.columns + OTHER_REGISTERS * threads)
+        blocks = np.minimum(
+            blocks, gpu.registers_per_sm / (tile.tokens * tile.columns + OTHER_REGISTERS * threads)
         )
-    return np.maximum(held, 1.0)
+    return np.maximum(blocks, 1.0)
 
 
 @dataclass(frozen=True)
@@ -141,29 +141,29 @@ class Offer:
     timed: bool = True
 
 
-def offered(way: float, e: Experts, gpu: Gpu) -> list[Offer]:
+def offered(table: float, e: Experts, gpu: Gpu) -> list[Offer]:
     """Return the tiles of one way to choose: a table, but for sizes whose tiles the library has measured."""
-    if way == FASTEST:
+    if table == FASTEST:
         return [Offer(tile) for tile in TILES]
-    if way == UNTIMED:
+    if table == UNTIMED:
         return [Offer(FIRST)]
-    if way == FIRST_OF_WARPS:
+    if table == FIRST_OF_WARPS:
         few = e.size <= BYTES_OF_4_BITS
         return [Offer(FIRST_WARPS, ~few, timed=False), Offer(FIRST_WARPS_4, few, timed=False)]
-    if way in {FIRST_MADE, MIDDLE_MADE}:
-        return _made(way, e)
-    rows_of, timed = _count(way, e), _tuned(way, e, gpu)
-    found = [Offer(tile, timed) for tile in TUNED] if timed.any() else []
+    if table in {FIRST_MADE, MIDDLE_MADE}:
+        return _generated_tiles(table, e)
+    rows_of, timed = _count(table, e), _tuned(table, e, gpu)
+    offers = [Offer(tile, timed) for tile in TUNED] if timed.any() else []
     below = np.full(len(e.tokens), -np.inf)
-    for most, tile in _TABLES[int(way)]:
+    for most, tile in _TABLES[int(table)]:
         chosen = (rows_of > below) & (rows_of <= most) & ~timed
         if chosen.any():
-            found.append(Offer(tile, chosen, timed=False))
+            offers.append(Offer(tile, chosen, timed=False))
         below = np.full(len(e.tokens), most)
-    return found
+    return offers
 
 
-def _made(way: float, e: Experts) -> list[Offer]:
+def _generated_tiles(table: float, e: Experts) -> list[Offer]:
     """Return the tiles of generated kernels: the pairs of an expert, to a power of two, or half as many.
 
     Candidates are the one before to two after; a library that times none takes the first
@@ -173,36 +173,36 @@ def _made(way: float, e: Experts) -> list[Offer]:
     most = np.where(few, np.where(e.passing_size < BYTES_OF_16_BITS, MOST_MADE_4, MOST_MADE_16), MOST_MADE)
     middle = np.exp2(np.ceil(np.log2(np.maximum(_count(BY_PAIRS, e), 1.0))))
     tokens = np.clip(middle, LEAST_MADE, most)
-    tokens = np.maximum(tokens / 2.0, LEAST_MADE) if way == FIRST_MADE else tokens
+    tokens = np.maximum(tokens / 2.0, LEAST_MADE) if table == FIRST_MADE else tokens
     return [
         Offer(Tile(float(size), MADE_COLUMNS, MADE_DEPTH), tokens == size, timed=False)
         for size in np.unique(tokens)
     ]
 
 
-def _tuned(way: float, e: Experts, gpu: Gpu) -> Bools:
+def _tuned(table: float, e: Experts, gpu: Gpu) -> Bools:
     """Return for which rows the library whose table it is holds tiles measured on a GPU. Shape (n,)."""
-    sizes = _tuned_sizes().get((way, gpu.name), np.zeros(0))
+    sizes = _tuned_sizes().get((table, gpu.name), np.zeros(0))
     if not sizes.size:
         return np.zeros(len(e.tokens), dtype=np.bool_)
-    known = np.isin(e.local * _MOST_INNER + e.inner, sizes)
-    return np.asarray(known & (e.size == BYTES_OF_16_BITS))
+    is_tuned = np.isin(e.local * _MOST_INNER + e.inner, sizes)
+    return np.asarray(is_tuned & (e.size == BYTES_OF_16_BITS))
 
 
 @cache
 def _tuned_sizes() -> Mapping[tuple[float, str], Floats]:
     """Return the sizes by way and GPU, each one number of the experts and the intermediate size."""
     text = resources.files(__package__).joinpath("tuned.toml").read_text("utf-8")
-    found: dict[tuple[float, str], Floats] = {}
+    sizes_of: dict[tuple[float, str], Floats] = {}
     for library, by_gpu in tomli.loads(text).items():
         for gpu, sizes in by_gpu.items():
             experts, inner = np.array([size.split("x") for size in sizes], dtype=np.float64).T
-            found |= {(way, gpu): experts * _MOST_INNER + inner for way in _WAYS[library]}
-    return found
+            sizes_of |= {(table, gpu): experts * _MOST_INNER + inner for table in _WAYS[library]}
+    return sizes_of
 
 
-def _count(way: float, e: Experts) -> Floats:
+def _count(table: float, e: Experts) -> Floats:
     """Return what a library's table of tiles goes by."""
-    if way in {BY_EXPERTS, EXPERTS_BEFORE}:
+    if table in {BY_EXPERTS, EXPERTS_BEFORE}:
         return e.tokens / e.local
-    return e.tokens * e.top_k / e.local if way == BY_PAIRS else e.tokens
+    return e.tokens * e.top_k / e.local if table == BY_PAIRS else e.tokens

@@ -37,14 +37,14 @@ def row_counter(
         elements = r * np.where(passes > 0.0, c, 1.0)
         # a row is read for its statistics and once more for the result, the parameters with it
         computed = instructions_per_element(rows, passes + 1.0 + parameters)
-        known = np.isfinite(computed)
+        has_instructions = np.isfinite(computed)
         moved = (passes * elements + parameters * elements / np.maximum(r, 1.0)) * size
         return Work.of(
             len(rows),
             useful_flops=flops * elements,
-            **vector_flops(on_fp64_pipe(dtype_of(rows)), np.where(known, 0.0, flops) * elements),
+            **vector_flops(on_fp64_pipe(dtype_of(rows)), np.where(has_instructions, 0.0, flops) * elements),
             sfu_ops=sfu * elements + sfu_per_row * r,
-            instructions=np.where(known, computed, 0.0) * elements,
+            instructions=np.where(has_instructions, computed, 0.0) * elements,
             int_ops=elements,
             shared_bytes=8.0 * 32.0 * r,
             l2_bytes=moved + parameters * elements * size,

@@ -30,9 +30,9 @@ def ssm_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     mamba, delta = is_mamba2(rows), is_delta_net(rows)
     work = Work.of(len(rows))
     for chosen, count in (
-        (mamba, lambda part: mamba2_work(layers(part))),
+        (mamba, lambda chosen_rows: mamba2_work(layers(chosen_rows))),
         (delta, delta_net_work),
-        (~(mamba | delta), lambda part: scan_work(part, gpu)),
+        (~(mamba | delta), lambda chosen_rows: scan_work(chosen_rows, gpu)),
     ):
         places = np.flatnonzero(chosen)
         if places.size:

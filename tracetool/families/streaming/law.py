@@ -40,7 +40,7 @@ from tracetool.hardware.gpu import Gpu
 _DATA = read_coefficients(__package__)
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _stream_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     work = count_work(rows, gpu)
     stream = stream_pieces(
         work,
@@ -68,7 +68,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     lists = rows.number("reads", 1.0) + rows.number("writes", 1.0)
     step_clk = c["chunk_clk"] + c["list_clk"] * lists
     waits = np.where(pattern == CHUNKS, chunk_steps(rows, elements) * step_clk, waits)
-    found = np.where(pattern != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
+    l2_share = np.where(pattern != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     # an index is loaded before what it points to, for one element of a thread after the other
     indexed = np.where(pattern == INDEX, c["index_clk"] * rows.number("elements_per_thread", 1.0), 0.0)
     first = np.where(np.isin(pattern, FLAT), 0.0, np.maximum(c["lookup_clk"], indexed))
@@ -77,7 +77,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         fixed_s=np.where(pattern == TABLE, stream.fixed_s, c["named_launch_us"] * 1e-6),
         serial_cycles=stream.serial_cycles + np.where(tree, c["tree_clk"] * levels, first),
         core_cycles=stream.core_cycles + issue_cycles + waits,
-        memory_s=stream.memory_s * (1.0 - found),
+        memory_s=stream.memory_s * (1.0 - l2_share),
         work=replace(work, int_ops=work.int_ops + _DATA["issue"]["integer_share"].value * issued),
     )
 
@@ -93,7 +93,7 @@ def _operations(rows: OperatorColumns, pattern: Ints, c: Coefficients) -> Floats
 
 STREAM = Law(
     "stream",
-    _parts,
+    _stream_pieces,
     _DATA["stream"],
     kinds=PATTERNS,
     kind_of=access_patterns,

@@ -43,19 +43,21 @@ def stream_counter(
         tensors = rows.number("reads", 1.0) + rows.number("writes", 1.0)
         moved = tensors * elements * size
         computed = instructions_per_element(rows, tensors)
-        known = np.isfinite(computed)
+        has_instructions = np.isfinite(computed)
         if sectors:
             # where the width is not told, neighbors are taken for read together
             width = np.maximum(rows.number("cols", SECTOR_BYTES), 1.0)
-            whole = np.ceil(width * size / SECTOR_BYTES) * SECTOR_BYTES
-            moved = moved + (whole / (width * size) - 1.0) * elements * size * rows.number("reads", 1.0)
+            sector_bytes = np.ceil(width * size / SECTOR_BYTES) * SECTOR_BYTES
+            moved = moved + (sector_bytes / (width * size) - 1.0) * elements * size * rows.number(
+                "reads", 1.0
+            )
         moved = passes * moved
         return Work.of(
             len(rows),
             useful_flops=flops * elements,
-            **vector_flops(on_fp64_pipe(dtype_of(rows)), np.where(known, 0.0, flops) * elements),
-            sfu_ops=np.where(known, 0.0, sfu) * elements,
-            instructions=np.where(known, computed, 0.0) * elements,
+            **vector_flops(on_fp64_pipe(dtype_of(rows)), np.where(has_instructions, 0.0, flops) * elements),
+            sfu_ops=np.where(has_instructions, 0.0, sfu) * elements,
+            instructions=np.where(has_instructions, computed, 0.0) * elements,
             int_ops=integer * elements,
             l2_bytes=moved,
             dram_bytes=moved,

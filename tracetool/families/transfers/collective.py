@@ -61,7 +61,7 @@ def _over_links(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     for number, early in sorted({*zip(by.library.tolist(), by.early.tolist(), strict=True)}):
         places = np.flatnonzero((by.library == number) & (by.early == early))
         if number in CUSTOM:
-            times.put(places, _own(number, message.take(places), gpu, c, early=early))
+            times.put(places, _library_shots(number, message.take(places), gpu, c, early=early))
         elif number == OTHER:
             times.put(places, _any_library(message.take(places), times.take(places), gpu, c))
     # a kernel launched from Python first copies the message into a buffer its peers know
@@ -71,7 +71,7 @@ def _over_links(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _pieces(times.seconds, times.link_bytes, copied, _issued(by.library, by.eager, c), gpu)
 
 
-def _own(number: int, message: Message, gpu: Gpu, c: Coefficients, *, early: bool = False) -> Shots:
+def _library_shots(number: int, message: Message, gpu: Gpu, c: Coefficients, *, early: bool = False) -> Shots:
     """Return the time and traffic of a library's own all-reduce."""
     # SGLang's early versions run the kernels of vLLM, within their own limits
     kernels = LIBRARIES[VLLM if early and number == SGLANG else number]
@@ -81,7 +81,7 @@ def _own(number: int, message: Message, gpu: Gpu, c: Coefficients, *, early: boo
 
 def _any_library(message: Message, nccl: Shots, gpu: Gpu, c: Coefficients) -> Shots:
     """Return the geometric mean of the libraries with kernels of their own, each NCCL's beyond its limits."""
-    candidates = [_own(number, message, gpu, c) for number in CUSTOM]
+    candidates = [_library_shots(number, message, gpu, c) for number in CUSTOM]
     of = [
         {
             name: np.where(one.own, getattr(one, name), getattr(nccl, name))

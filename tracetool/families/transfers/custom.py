@@ -38,11 +38,11 @@ class Shots:
         """Return the chosen rows."""
         return Shots(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
-    def put(self, rows: Ints, part: Shots) -> None:
+    def put(self, rows: Ints, shots: Shots) -> None:
         """Write the times of the messages a library takes itself into the chosen rows, in place."""
-        taken = rows[part.own]
+        own_rows = rows[shots.own]
         for f in fields(self):
-            getattr(self, f.name)[taken] = getattr(part, f.name)[part.own]
+            getattr(self, f.name)[own_rows] = getattr(shots, f.name)[shots.own]
 
 
 def shots(message: Message, links: PeerLinks, limits: Mapping[str, float], c: Mapping[str, float]) -> Shots:
@@ -51,9 +51,9 @@ def shots(message: Message, links: PeerLinks, limits: Mapping[str, float], c: Ma
         _by_ranks(limits, name, message.ranks) for name in ("two_shots", "own", "symmetric")
     )
     possible = message.reduces_all & (message.ranks <= _STATED_RANKS[-1])
-    own = possible & (message.bytes < own_below)
-    symmetric = possible & ~own & (message.bytes < symmetric_below)
-    two = own & (message.bytes >= two_from)
+    takes_itself = possible & (message.bytes < own_below)
+    symmetric = possible & ~takes_itself & (message.bytes < symmetric_below)
+    two = takes_itself & (message.bytes >= two_from)
 
     wait_s, rate = links.wait_s * c["factor"], links.bytes_per_s
     peers = message.ranks - 1.0
@@ -73,7 +73,7 @@ def shots(message: Message, links: PeerLinks, limits: Mapping[str, float], c: Ma
         )
         read = np.where(symmetric, moved, read)
         copied = np.where(symmetric, _PASSES * message.bytes, copied)
-    return Shots(seconds, read, copied, own | symmetric)
+    return Shots(seconds, read, copied, takes_itself | symmetric)
 
 
 def limits_of(library: str, architecture: str, *, early: bool = False) -> Mapping[str, float]:

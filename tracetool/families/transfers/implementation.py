@@ -70,5 +70,5 @@ def _version(stack: str) -> tuple[int, ...]:
     >>> _version("trtllm 1.3.0rc20"), _version("vllm")
     ((1, 3), ())
     """
-    parts = stack.partition(" ")[2].split(".")
-    return tuple(int(part) for part in itertools.takewhile(str.isdecimal, parts))
+    fields = stack.partition(" ")[2].split(".")
+    return tuple(int(field) for field in itertools.takewhile(str.isdecimal, fields))

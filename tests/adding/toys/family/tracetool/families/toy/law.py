@@ -11,11 +11,11 @@ from tracetool.families.toy.problem import toy_work
 from tracetool.hardware.gpu import Gpu
 
 
-def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _toy_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return stream_pieces(
         toy_work(rows, gpu), gpu,
         launch_us=c["launch_us"], latency_clk=1000.0, efficiency=c["efficiency"], norm=3.0
     )
 
 
-LAWS = (Law("toy", _parts, read_coefficients(__package__)["toy"]),)
+LAWS = (Law("toy", _toy_pieces, read_coefficients(__package__)["toy"]),)
