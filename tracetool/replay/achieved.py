@@ -90,8 +90,8 @@ def with_rates(frame: pl.DataFrame, after: Sequence[str] = ()) -> pl.DataFrame:
     them over the time they took, which for one kernel is its rate over its ceiling.
     """
 
-    def ratio(part: str, whole: str, factor: float) -> pl.Expr:
-        return pl.when(pl.col(whole) > 0).then(pl.col(part) / pl.col(whole) * factor)
+    def ratio(numerator: str, denominator: str, factor: float) -> pl.Expr:
+        return pl.when(pl.col(denominator) > 0).then(pl.col(numerator) / pl.col(denominator) * factor)
 
     rated = frame.with_columns(
         ratio("shaped_flops", "shaped_s", 1e-12).alias("tflops"),

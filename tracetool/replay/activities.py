@@ -100,7 +100,11 @@ def read_activities(kernels: pl.DataFrame, host_calls: pl.DataFrame) -> tuple[Ac
         duration_ns=kernels["duration_ns"].cast(pl.Float64).to_numpy(),
         device=kernels["device"].cast(pl.Int32).to_numpy(),
         queue=dense(
-            [kernels["device"], *(_known(kernels, c) for c in ("process", "context")), kernels["stream"]]
+            [
+                kernels["device"],
+                *(_filled_by_device(kernels, c) for c in ("process", "context")),
+                kernels["stream"],
+            ]
         ),
         signature=kernels["signature"].cast(pl.Int32).to_numpy(),
         call=place,
@@ -110,7 +114,7 @@ def read_activities(kernels: pl.DataFrame, host_calls: pl.DataFrame) -> tuple[Ac
     return activities, calls
 
 
-def _known(kernels: pl.DataFrame, column: str) -> pl.Series:
+def _filled_by_device(kernels: pl.DataFrame, column: str) -> pl.Series:
     """A column whose gaps are filled where its device has one value: profilers cut off early launches."""
     only = pl.when(pl.col(column).n_unique() <= 1 + pl.col(column).has_nulls()).then(pl.col(column).max())
     return kernels.select(pl.coalesce(column, only.over("device"))).to_series()

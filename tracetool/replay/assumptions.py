@@ -107,9 +107,9 @@ class Assumptions:
         start = {SWITCHING: rows.columns[MEASURED_SWITCHING]} if MEASURED_SWITCHING in rows.columns else {}
         if not self.operands:
             return OperatorColumns(rows.family, {**rows.columns, **start})
-        own = {k: v for k, v in rows.columns.items() if k not in {*CONTENT, CONTENT_COLUMN}}
-        asked = with_operands(OperatorColumns(rows.family, own), self.operands)
-        return OperatorColumns(rows.family, {**rows.columns, SWITCHING: asked.number(SWITCHING)})
+        without_content = {k: v for k, v in rows.columns.items() if k not in {*CONTENT, CONTENT_COLUMN}}
+        stated = with_operands(OperatorColumns(rows.family, without_content), self.operands)
+        return OperatorColumns(rows.family, {**rows.columns, SWITCHING: stated.number(SWITCHING)})
 
     def options(self, gpu: Gpu) -> RowOptions:
         """Return what a prediction on a GPU is given."""
@@ -144,30 +144,30 @@ NOTHING_ASSUMED: Final = Assumptions()
 
 def unfitted_notes(stacks: Iterable[str]) -> list[str]:
     """Return a note on each stack that states a library of which no kernels were fitted."""
-    known = sorted(fitted_libraries())
+    libraries = sorted(fitted_libraries())
     texts = []
-    for stack in dict.fromkeys(stack for stack in stacks if library_of(stack) not in {"", *known}):
-        near = get_close_matches(library_of(stack), known, n=1)
+    for stack in dict.fromkeys(stack for stack in stacks if library_of(stack) not in {"", *libraries}):
+        near = get_close_matches(library_of(stack), libraries, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        only = f"only of {', '.join(known)}"
+        only = f"only of {', '.join(libraries)}"
         texts.append(f"no kernels of {stack[:40]!r} were fitted ({only}): intervals are wider{meant}")
     return texts
 
 
 def _with_laws(gpu: Gpu, start: TimeCalibration, file: CalibrationFile) -> TimeCalibration:
     """Return time coefficients with the laws of a file in place of their own."""
-    own, stated = merged(gpu, file, ()), [name for name in laws() if file.section(name)]
+    from_file, stated = merged(gpu, file, ()), [name for name in laws() if file.section(name)]
     own_spread = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
     traces = file.about.get("from_traces") == "yes"
-    others = {k: v for k, v in start.fitted_to.items() if k not in stated}
+    kept_fits = {k: v for k, v in start.fitted_to.items() if k not in stated}
     return replace(
         start,
-        coefficients={**start.coefficients, **{k: own.coefficients[k] for k in stated}},
-        spread={**own_spread, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
+        coefficients={**start.coefficients, **{k: from_file.coefficients[k] for k in stated}},
+        spread={**own_spread, **{k: b for k, b in from_file.spread.items() if k.partition("/")[0] in stated}},
         law_basis={**start.law_basis, **dict.fromkeys(stated, "calibrated")},
         from_traces=(start.from_traces - set(stated)) | (set(stated) if traces else set()),
         delivered=start.delivered - set(stated),
-        fitted_to={**others, **fitted_to(file)},
+        fitted_to={**kept_fits, **fitted_to(file)},
     )
 
 

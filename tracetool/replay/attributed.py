@@ -61,6 +61,6 @@ def without_prediction(notes: Sequence[str], error: BadInput) -> list[str]:
     ['not predicted: the trace names no GPU (name it: --gpu h100-sxm)']
     """
     unmeasured = _PREDICTED in notes
-    others = [note for note in notes if note != _PREDICTED]
+    other_notes = [note for note in notes if note != _PREDICTED]
     start = f"no energies: {_NO_READINGS}, and not predicted" if unmeasured else "not predicted"
-    return [*others, f"{start}: {error.line()}"]
+    return [*other_notes, f"{start}: {error.line()}"]

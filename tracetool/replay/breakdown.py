@@ -70,10 +70,10 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
 
 def _grouping(replays: RunReplay, by: str, depth: int | None) -> Breakdown:
     """Return the breakdown by groups that ``attribute`` knows too."""
-    known = ("signature", *BREAKDOWNS, "module", "phase", "gpu")
+    known_keys = ("signature", *BREAKDOWNS, "module", "phase", "gpu")
     keys = by.split(",")
-    if any(k not in known for k in keys):
-        raise BadInput(f"--by {by!r} is not known", f"known: {', '.join(known)}")
+    if any(k not in known_keys for k in keys):
+        raise BadInput(f"--by {by!r} is not known", f"known: {', '.join(known_keys)}")
     if "power" in keys:
         raise BadInput(f"--by {by!r}: power stands alone in a prediction", "give --by power")
     columns = activity_columns(replays.run, parse_keys(keys), depth)

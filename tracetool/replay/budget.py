@@ -154,7 +154,7 @@ def _run_columns(
     gap = scopes["gap_energy_j"]
     energy = scopes["kernel_energy_j"] + scopes["copy_energy_j"] + gap
     gap_sides = (gap - scopes["gap_energy_low_j"], scopes["gap_energy_high_j"] - gap)
-    sides = [np.hypot(side, other) for side, other in zip(spread.energy_j, gap_sides, strict=True)]
+    sides = [np.hypot(side, gap_side) for side, gap_side in zip(spread.energy_j, gap_sides, strict=True)]
     idle = IDLE_ERROR * gap
     power = [np.hypot(side, idle) for side in power_spread(work, np.ones(len(work.rows), np.bool_))]
     span = window.makespan_s
@@ -242,15 +242,15 @@ def family_spread(
 
 def energy_parts(parts_j: Sequence[dict[str, float]], records: list[dict[str, Any]]) -> None:
     """Add to each record what its energy is made of: the parts of kernels and copies, and gaps."""
-    for parts, record in zip(parts_j, records, strict=True):
-        record["energy_parts_j"] = {**parts, "gaps": record["gap_energy_j"]}
+    for clock_parts_j, record in zip(parts_j, records, strict=True):
+        record["energy_parts_j"] = {**clock_parts_j, "gaps": record["gap_energy_j"]}
 
 
-def ratio(part: Floats, whole: Floats) -> Floats:
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
     """Return part over whole, 1 where the whole is nothing."""
-    return np.divide(part, whole, out=np.ones_like(part), where=whole > 0)
+    return np.divide(numerator, denominator, out=np.ones_like(numerator), where=denominator > 0)
 
 
-def _per(part: Floats, whole: Floats) -> Floats:
+def _per(numerator: Floats, denominator: Floats) -> Floats:
     """Return part over whole, 0 where the whole is nothing."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

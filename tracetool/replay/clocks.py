@@ -48,13 +48,13 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
         return None
     fix = "e.g. 1200, 900,1200 or 600:1410:15"
     values: list[float] = []
-    for part in text.split(","):
+    for entry in text.split(","):
         try:
-            numbers = [float(n) for n in part.split(":")]
+            numbers = [float(n) for n in entry.split(":")]
         except ValueError:
             numbers = []
         if not 1 <= len(numbers) <= 3 or not all(0.0 < n < 1e5 for n in numbers):
-            raise BadInput(f"{option} {text!r}: {part.strip()!r} is not a value in {unit}", fix)
+            raise BadInput(f"{option} {text!r}: {entry.strip()!r} is not a value in {unit}", fix)
         if len(numbers) == 1:
             values += numbers
             continue
@@ -62,7 +62,7 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
         count = int((high - low) / step + 1e-9) + 1
         if high < low or count > MOST_CLOCKS:
             fault = "ends below its start" if high < low else f"asks for {count} values"
-            raise BadInput(f"{option}: the range {part.strip()!r} {fault}", "write LOW:HIGH:STEP")
+            raise BadInput(f"{option}: the range {entry.strip()!r} {fault}", "write LOW:HIGH:STEP")
         values += [low + step * i for i in range(count)]
     if len(values) > MOST_CLOCKS:
         raise BadInput(f"{option} asks for {len(values)} values", f"ask for at most {MOST_CLOCKS}")

@@ -56,9 +56,11 @@ def coverage(rows: OperatorColumns, time_s: Floats) -> dict[str, Any]:
     """
     kernels = ~np.isin(rows.family.astype(str), COPIES)
     source, time = predicted_from(rows)[kernels], time_s[kernels]
-    whole = float(time.sum())
+    total_s = float(time.sum())
     return {
-        f"{name.replace(' ', '_')}_pct": 100.0 * float(time[source == name].sum()) / whole if whole else 0.0
+        f"{name.replace(' ', '_')}_pct": 100.0 * float(time[source == name].sum()) / total_s
+        if total_s
+        else 0.0
         for name in FROM
     }
 
@@ -100,16 +102,16 @@ def library_notes(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration 
     open_rows, ways = 0, set[str]()
     unstated = rows.take(places)
     for family, of_family in groups(unstated):
-        part = unstated.take(of_family)
-        for law, inside in split_by_law(family, part, gpu):
+        family_rows = unstated.take(of_family)
+        for law, inside in split_by_law(family, family_rows, gpu):
             may_have_run = members(law, gpu, "", "") if law.name in fitted.delivered else ()
             if len(may_have_run) > 1:
-                open_rows += int(known_shape(part.take(inside)).sum())
+                open_rows += int(known_shape(family_rows.take(inside)).sum())
                 ways |= {member.name for member in may_have_run}
     if not open_rows:
         return []
-    held = f"intervals hold any of {len(ways)} implementations"
-    return [f"library not stated for {counted(open_rows, 'row')}: {held}; --stack narrows them"]
+    open_libraries = f"intervals hold any of {len(ways)} implementations"
+    return [f"library not stated for {counted(open_rows, 'row')}: {open_libraries}; --stack narrows them"]
 
 
 def shared_page_notes(
@@ -120,10 +122,10 @@ def shared_page_notes(
     unstated = rows.take(np.flatnonzero((rows.text("stack") == "") & (rows.text("implementation") == "")))
     notes = []
     for family, of_family in groups(unstated):
-        part = unstated.take(of_family)
-        for law, inside in split_by_law(family, part, gpu):
+        family_rows = unstated.take(of_family)
+        for law, inside in split_by_law(family, family_rows, gpu):
             hit = fitted.coefficients.get(law.name, {}).get(_REPEATED, 0.0)
-            shaped = int(known_shape(part.take(inside)).sum())
+            shaped = int(known_shape(family_rows.take(inside)).sum())
             if hit > _SHARED and shaped and law.name in fitted.delivered:
                 notes.append(
                     f"{law.name}, {counted(shaped, 'row')}: the loop that measured {gpu.name} read "
@@ -138,11 +140,11 @@ def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
     stacks, number = rows.distinct("stack")
     unfitted = [library_of(stack) not in {"", *fitted_libraries()} for stack in stacks]
     places = np.flatnonzero(np.array(unfitted)[number])
-    some, decided = rows.take(places), np.zeros(len(places), dtype=np.bool_)
-    for family, of_family in groups(some):
-        for law, inside in split_by_law(family, some.take(of_family), gpu):
+    unfitted_rows, decided = rows.take(places), np.zeros(len(places), dtype=np.bool_)
+    for family, of_family in groups(unfitted_rows):
+        for law, inside in split_by_law(family, unfitted_rows.take(of_family), gpu):
             decided[np.asarray(of_family)[inside]] = bool(implementations(law.name))
-    return some.take(decided).distinct("stack")[0]
+    return unfitted_rows.take(decided).distinct("stack")[0]
 
 
 #: The coefficient of a law that holds the share of any cache that is read from L2, and the least of it that
@@ -167,22 +169,23 @@ def own_kernels_facts(
     predicted : Prediction
         What was predicted of them: its basis says which rows the measured ones corrected.
     """
-    others = left_out(rows, gpu)
-    if others is None:
+    cross_check = left_out(rows, gpu)
+    if cross_check is None:
         return [], None
     corrected = sum(basis.endswith(FROM_OWN) for basis in predicted.timing.basis.astype(str).tolist())
     record = {
-        "measured": others.kernels,
+        "measured": cross_check.kernels,
         "corrected": corrected,
-        "leave_one_out_error_pct": others.error_pct,
-        "model_error_pct": others.model_error_pct,
+        "leave_one_out_error_pct": cross_check.error_pct,
+        "model_error_pct": cross_check.model_error_pct,
     }
-    if others.kernels < _FEW_KERNELS and not corrected:
+    if cross_check.kernels < _FEW_KERNELS and not corrected:
         return [], record
-    error = f"{others.error_pct:.3g} % in the median ({others.model_error_pct:.3g} % by the model alone)"
+    by_model = f"{cross_check.model_error_pct:.3g} % by the model alone"
+    error = f"{cross_check.error_pct:.3g} % in the median ({by_model})"
     if not corrected:
-        return [f"own kernels: leave-one-out error of {others.kernels} measured ones {error}"], record
-    what = f"{counted(corrected, 'kernel')} corrected by {others.kernels} measured ones of this run"
+        return [f"own kernels: leave-one-out error of {cross_check.kernels} measured ones {error}"], record
+    what = f"{counted(corrected, 'kernel')} corrected by {cross_check.kernels} measured ones of this run"
     return [f"own kernels: {what}, leave-one-out error {error}"], record
 
 

@@ -54,7 +54,7 @@ def dependency_graph(
     previous = before_on_queue(work, end)
     floors = least_times(work, calls, end, previous)
     points = host_points(work, calls, end, n)
-    parts = [
+    edge_sets = [
         *queue_edges(work, end, previous, floors),
         launch_edges(work, points, floors),
         *cross_edges(work, calls, end, previous, floors),
@@ -65,31 +65,36 @@ def dependency_graph(
     key = _order_keys(work, points)
     del previous, points
     if met is None or not len(met.member):
-        graph = assemble(time, key, duration, n, parts, exact=exact)
+        graph = assemble(time, key, duration, n, edge_sets, exact=exact)
         return replace(graph, long=long_launches(graph, work, calls, floors)), floors
     hub = len(time) + np.arange(len(met.arrival_ns))
     transfer = hub[-1] + 1 + np.arange(len(met.member))
-    parts = _meeting_edges(parts, met, hub, transfer, len(time))
+    edge_sets = _meeting_edges(edge_sets, met, hub, transfer, len(time))
     late = np.concatenate([met.arrival_ns, met.arrived_ns])
     time, key = np.concatenate([time, late]), np.concatenate([key, late])
     duration[met.member] = 0.0
     moving = end[met.member] - met.arrived_ns
     duration = np.concatenate([duration, np.zeros(len(hub)), moving])
-    graph = assemble(time, key, duration, n, parts, exact=exact)
+    graph = assemble(time, key, duration, n, edge_sets, exact=exact)
     graph.activity[graph.place[transfer]] = met.member
     long = long_launches(graph, work, calls, floors)
     transfers = graph.place[transfer]
     return replace(graph, met=met.member.astype(np.int32), transfer=transfers, long=long), floors
 
 
-def _meeting_edges(parts: list[Edges], met: Meetings, hub: Ints, transfer: Ints, nodes: int) -> list[Edges]:
+def _meeting_edges(
+    edge_sets: list[Edges], met: Meetings, hub: Ints, transfer: Ints, nodes: int
+) -> list[Edges]:
     """Let what followed a collective follow its transfer, and that the arrival of all."""
     last = np.arange(nodes)
     last[met.member] = transfer
     ends = (Edge.STREAM, Edge.CROSS, Edge.SYNC)
     moved = [
-        replace(p, source=np.where(np.isin(p.kind, ends), last[p.source], p.source).astype(np.int32))
-        for p in parts
+        replace(
+            edges,
+            source=np.where(np.isin(edges.kind, ends), last[edges.source], edges.source).astype(np.int32),
+        )
+        for edges in edge_sets
     ]
     at_once = np.zeros(len(met.member))
     place = hub[met.meeting]

@@ -116,19 +116,19 @@ def _closed_before(graph: Graph, work: Activities, idle: Idle, *, nodes: Ints, u
     row = graph.activity[nodes]
     devices, of = np.unique(work.device, return_inverse=True)
     least = np.full(len(nodes), np.inf)
-    mine = np.zeros(len(nodes))
+    own_device_ns = np.zeros(len(nodes))
     for place, device in enumerate(devices):
-        here = np.flatnonzero(work.device[idle.ends] == device)
-        here = here[np.argsort(idle.begins_ns[here], kind="stable")]
-        begin_ns = np.append(-np.inf, idle.begins_ns[here])
-        length_ns = np.append(0.0, (work.start_ns[idle.ends] - idle.begins_ns)[here])
+        device_idle = np.flatnonzero(work.device[idle.ends] == device)
+        device_idle = device_idle[np.argsort(idle.begins_ns[device_idle], kind="stable")]
+        begin_ns = np.append(-np.inf, idle.begins_ns[device_idle])
+        length_ns = np.append(0.0, (work.start_ns[idle.ends] - idle.begins_ns)[device_idle])
         at = np.searchsorted(begin_ns, until_ns, side="right") - 1
         closed_ns = (np.cumsum(length_ns) - length_ns)[at] + np.minimum(
             until_ns - begin_ns[at], length_ns[at]
         )
         least = np.minimum(least, closed_ns)
-        mine = np.where((row >= 0) & (of[np.maximum(row, 0)] == place), closed_ns, mine)
-    return np.where(row >= 0, mine, least)
+        own_device_ns = np.where((row >= 0) & (of[np.maximum(row, 0)] == place), closed_ns, own_device_ns)
+    return np.where(row >= 0, own_device_ns, least)
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ def even_ranks(work: Activities, met: Meetings, idle: Idle) -> EvenRanks:
         at = np.flatnonzero(work.device[met.member] == device)
         at = at[np.argsort(work.start_ns[met.member[at]], kind="stable")]
         starts = work.start_ns[met.member[at]]
-        mine = np.flatnonzero((work.device == device) & ~is_member)
-        place[mine] = _next(at, np.searchsorted(starts, work.start_ns[mine], side="left"))
+        device_work = np.flatnonzero((work.device == device) & ~is_member)
+        place[device_work] = _next(at, np.searchsorted(starts, work.start_ns[device_work], side="left"))
         gaps = np.flatnonzero(work.device[idle.ends] == device)
         gap_place[gaps] = _next(at, np.searchsorted(starts, work.start_ns[idle.ends[gaps]], side="left"))
     count = np.bincount(met.meeting)

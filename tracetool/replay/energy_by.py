@@ -95,11 +95,13 @@ def energy_by(
     groups = groups or groups_of(opened, keys, depth)
     energies = energies or run_energies(opened, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     kernels = opened.kernels
-    blocks, told = zip(*(_device_rows(energies, kernels, groups, d) for d in groups.idle), strict=True)
+    blocks, gpu_groups = zip(
+        *(_device_rows(energies, kernels, groups, device) for device in groups.idle), strict=True
+    )
     done = _work(opened, work or {}, tuple(keys))
     frame = _summed(pl.concat(blocks, how="vertical_relaxed"), done)
-    measured = [t for t in told if t is not None]
-    if len(measured) == len(told):
+    measured = [groups_of_gpu for groups_of_gpu in gpu_groups if groups_of_gpu is not None]
+    if len(measured) == len(gpu_groups):
         apart = joint_sets(measured)
         frame = frame.drop("identified").join(apart, on=["name", "whole"], how="left", maintain_order="left")
     frame = load_schema("energy_by").conform(frame)
@@ -200,7 +202,7 @@ def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
         total = middle.sum()
         return (total - apart if side == "low" else total + apart).alias(f"{stem}energy_{side}_j")
 
-    whole = pl.col("whole")
+    is_run = pl.col("whole")
     summed = rows.group_by("name", "whole", maintain_order=True).agg(
         pl.col("launches", "time_ms", "idle_ms").sum(),
         *(pl.col(f"{s}energy_j").sum() for s in ("", "predicted_")),
@@ -218,18 +220,18 @@ def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
     joules = pl.col("energy_j")
     span_ms = pl.col("time_ms") + pl.col("idle_ms")
     summed = summed.with_columns(
-        (joules / joules.filter(whole).first()).alias("share"),
+        (joules / joules.filter(is_run).first()).alias("share"),
         pl.when(span_ms > 0).then(1e3 * joules / span_ms).alias("power_w"),
     )
     for one in work:
         whole_work = pl.lit(one.whole)
         if one.groups:  # a group's energy over its own work
-            own = pl.col("name").replace_strict(one.groups, default=None, return_dtype=pl.Float64)
-            whole_work = pl.when(whole).then(whole_work).otherwise(own)
+            group_work = pl.col("name").replace_strict(one.groups, default=None, return_dtype=pl.Float64)
+            whole_work = pl.when(is_run).then(whole_work).otherwise(group_work)
         summed = summed.with_columns(
             whole_work.alias("work"),
             (joules / whole_work).alias("energy_per_unit_j"),
             pl.when(joules > 0).then(whole_work / joules).alias("units_per_joule"),
             pl.lit(one.unit).alias("unit"),
         )
-    return summed.sort(whole, joules, descending=[False, True], nulls_last=True, maintain_order=True)
+    return summed.sort(is_run, joules, descending=[False, True], nulls_last=True, maintain_order=True)

@@ -65,8 +65,8 @@ class Governed:
     def predicted(self) -> Prediction:
         """Return the means over the launches of every signature."""
         share = np.ones(self.held.clock_mhz.shape)
-        for j, held in self.at.items():
-            share[:, j] = held.of_signature
+        for j, held_launches in self.at.items():
+            share[:, j] = held_launches.of_signature
         return mixed(self.free, self.held, share)
 
     def levels(self, j: int, signature: Numbers) -> tuple[Rates, Numbers]:
@@ -74,8 +74,8 @@ class Governed:
         shape = (len(self.held.requested_mhz),)
         steps = []
         for share in np.linspace(0.0, 1.0, LEVELS):
-            whole = np.full((self.held.clock_mhz.shape[0], *shape), share)
-            steps.append(rates_at(mixed(self.free, self.held, whole), j))
+            level_share = np.full((self.held.clock_mhz.shape[0], *shape), share)
+            steps.append(rates_at(mixed(self.free, self.held, level_share), j))
         columns = (
             np.stack([getattr(step, name) for step in steps], axis=1).ravel()
             for name in ("active", "base_w", "clock_w", "counts_j", "counts_w")
@@ -100,10 +100,10 @@ class Governed:
         time, energy : array, shape (2,)
             Half-widths below and above. [s], [J]
         """
-        held = self.at[j]
+        held_launches = self.at[j]
         apart_j = launches * (self.held.energy_j[:, j] - self.free.energy_j[:, j])
-        ends = [end - held.of_signature for end in (held.fast, held.slow)]
-        time = [float((free_time_s * (held.longer - 1.0)) @ end) for end in ends]
+        ends = [end - held_launches.of_signature for end in (held_launches.fast, held_launches.slow)]
+        time = [float((free_time_s * (held_launches.longer - 1.0)) @ end) for end in ends]
         energy = [float(apart_j @ end) for end in ends]
         return tuple(np.array([-min(0.0, *moved), max(0.0, *moved)]) for moved in (time, energy))  # type: ignore[return-value]
 
@@ -171,13 +171,13 @@ def held_at(
     if (shares[:, lasting] > 1.0 - _NONE).all():
         return None
     s = len(longer)
-    whole = np.bincount(work_signature, weights=duration, minlength=s)
+    signature_ns = np.bincount(work_signature, weights=duration, minlength=s)
     mean, fast, slow = (
         np.divide(
             np.bincount(work_signature, weights=row * duration, minlength=s),
-            whole,
+            signature_ns,
             out=np.zeros(s),
-            where=whole > 0,
+            where=signature_ns > 0,
         )
         for row in shares
     )
@@ -203,7 +203,7 @@ def governed_speed(
         What kept it.
     """
     s = len(rates.active)
-    held = held_at(
+    held_launches = held_at(
         work.signature,
         work.device,
         work.start_ns,
@@ -215,9 +215,9 @@ def governed_speed(
         limit_w=limit_w,
         governor=governor,
     )
-    if held is None:
+    if held_launches is None:
         return speed
-    partly = 1.0 - held.share * (1.0 - speed)
+    partly = 1.0 - held_launches.share * (1.0 - speed)
     return None if (partly > 1.0 - _NONE).all() else np.asarray(partly)
 
 
@@ -238,8 +238,8 @@ def mixed(free: Prediction, held: Prediction, share: Floats) -> Prediction:
     def summed(name: str) -> Floats:
         return np.asarray((1.0 - share) * getattr(free, name) + share * getattr(held, name))
 
-    def averaged(one: Floats, other: Floats) -> Floats:
-        return np.asarray((1.0 - in_time) * one + in_time * other)
+    def averaged(uncapped: Floats, under_cap: Floats) -> Floats:
+        return np.asarray((1.0 - in_time) * uncapped + in_time * under_cap)
 
     mostly = in_time > 0.5
     times = {

@@ -98,25 +98,25 @@ def _scan(
 ) -> None:
     """Step through the windows in order; fills ``share`` in place."""
     for w in range(len(share)):
-        power, left = free[w], length
+        power, remaining = free[w], length
         if mean < limit:
             # At the clock asked for until the mean reaches the cap, or to the end of the window.
-            until = left
+            until = remaining
             if power > limit * (1.0 + _SETTLED):
-                until = min(tau * np.log((power - mean) / (power - limit)), left)
+                until = min(tau * np.log((power - mean) / (power - limit)), remaining)
             mean = power + (mean - power) * np.exp(-until / tau)
-            left -= until
-        if left <= 0.0:
+            remaining -= until
+        if remaining <= 0.0:
             continue
         least, factor = held[w], longer[w]
         if power <= limit * (1.0 + _SETTLED):
             # The mean is at the cap, the window is not: nothing is held, and the mean falls.
-            mean = power + (mean - power) * np.exp(-left / tau)
+            mean = power + (mean - power) * np.exp(-remaining / tau)
         elif least <= limit:
             # The clock hunts about the cap: its mean is the cap.
             over, under = power - limit, factor * (limit - least)
-            share[w] = over / (over + under) * left / length
+            share[w] = over / (over + under) * remaining / length
             mean = limit
         else:
-            share[w] = left / length
-            mean = least + (mean - least) * np.exp(-left * factor / tau)
+            share[w] = remaining / length
+            mean = least + (mean - least) * np.exp(-remaining * factor / tau)

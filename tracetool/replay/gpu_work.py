@@ -22,7 +22,7 @@ _MEDIAN: Final = 1.2533
 _WHOLE, _WAIT, _WORK = 0, 1, 2  # sets of every GPU; then what each GPU was waited for
 
 
-def gpu_work(run: Run, energies: RunEnergies, parts: Sequence[TimeParts]) -> pl.DataFrame:
+def gpu_work(run: Run, energies: RunEnergies, time_parts: Sequence[TimeParts]) -> pl.DataFrame:
     r"""Return the ``gpu_work`` table: a row per GPU, highest energy at equal work first.
 
     Parameters
@@ -31,7 +31,7 @@ def gpu_work(run: Run, energies: RunEnergies, parts: Sequence[TimeParts]) -> pl.
         The run.
     energies : RunEnergies
         What is known of its energies.
-    parts : sequence of TimeParts
+    time_parts : sequence of TimeParts
         Its GPUs' time.
 
     Notes
@@ -45,9 +45,9 @@ def gpu_work(run: Run, energies: RunEnergies, parts: Sequence[TimeParts]) -> pl.
     kind = activity_kinds(run, kernels)
     last = _waited_for(run, kernels)
     weight = _equal_work(kernels, kind)
-    devices = [one.device for one in parts]
+    devices = [one.device for one in time_parts]
     tables = []
-    for one in parts:
+    for one in time_parts:
         sets = _sets(one, weight, last, devices)
         measured = energies.measured_of(one.device, sets)
         if measured is not None and not np.isfinite(measured.energy_j[_WHOLE]):
@@ -176,8 +176,8 @@ def _own_errors(energies: RunEnergies, tables: Sequence[_Table]) -> Floats:
             seconds = float(np.asarray(sets.share)[_WORK] @ sets.shared_s)
             gain = sensor.gain_sd / sensor.gain * (1.0 - sensor.pivot_w * seconds / joules)
             shift = sensor.offset_sd_w / sensor.gain * seconds / joules
-            rest = max(deviation**2 - gain**2 - shift**2, 0.0)
-            deviation = float(np.sqrt(rest + min(sensor.gain_sd, GPU_TO_GPU_GAIN_SD) ** 2))
+            unexplained_variance = max(deviation**2 - gain**2 - shift**2, 0.0)
+            deviation = float(np.sqrt(unexplained_variance + min(sensor.gain_sd, GPU_TO_GPU_GAIN_SD) ** 2))
         deviations[i] = deviation
     return deviations
 
@@ -187,14 +187,14 @@ def _compare(rows: list[dict[str, Any]], deviation: Floats) -> None:
     joules = np.array([np.nan if r["work_energy_j"] is None else r["work_energy_j"] for r in rows])
     took_ms = np.array([np.nan if r["work_ms"] is None else r["work_ms"] for r in rows])
     for i, row in enumerate(rows):
-        others = np.flatnonzero(np.isfinite(joules) & (np.arange(len(rows)) != i))
+        peers = np.flatnonzero(np.isfinite(joules) & (np.arange(len(rows)) != i))
         time = np.median(np.delete(took_ms, i)) if len(rows) > 1 else np.nan
         row["work_time_more_pct"] = 100.0 * (took_ms[i] / time - 1.0) if time > 0 else None
-        if not len(others) or not np.isfinite(joules[i]) or not np.median(joules[others]) > 0:
+        if not len(peers) or not np.isfinite(joules[i]) or not np.median(joules[peers]) > 0:
             continue
-        ratio = float(joules[i] / np.median(joules[others]))
-        of_median = float(np.median(deviation[others])) * (
-            _MEDIAN / np.sqrt(len(others)) if len(others) > 2 else 1.0 / np.sqrt(len(others))
+        ratio = float(joules[i] / np.median(joules[peers]))
+        of_median = float(np.median(deviation[peers])) * (
+            _MEDIAN / np.sqrt(len(peers)) if len(peers) > 2 else 1.0 / np.sqrt(len(peers))
         )
         half = Z90 * ratio * float(np.hypot(deviation[i], of_median))
         more, edge = 100.0 * (ratio - 1.0), 100.0 * half

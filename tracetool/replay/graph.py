@@ -49,16 +49,16 @@ class Edges:
         )
 
     @classmethod
-    def join(cls, parts: list[Edges]) -> Edges:
-        """Return all edges of ``parts``."""
-        if not parts:
+    def join(cls, edge_sets: list[Edges]) -> Edges:
+        """Return all edges of ``edge_sets``."""
+        if not edge_sets:
             none = np.zeros(0, np.int32)
             return cls(none, none, np.zeros(0), np.zeros(0, np.int8))
         return cls(
-            np.concatenate([p.source for p in parts]),
-            np.concatenate([p.target for p in parts]),
-            np.concatenate([p.lag_ns for p in parts]),
-            np.concatenate([p.kind for p in parts]),
+            np.concatenate([edges.source for edges in edge_sets]),
+            np.concatenate([edges.target for edges in edge_sets]),
+            np.concatenate([edges.lag_ns for edges in edge_sets]),
+            np.concatenate([edges.kind for edges in edge_sets]),
         )
 
     def take(self, rows: Bools | Ints) -> Edges:
@@ -144,7 +144,7 @@ def assemble(
     key: Floats,
     duration_ns: Floats,
     activities: int,
-    parts: list[Edges],
+    edge_sets: list[Edges],
     *,
     exact: bool = True,
 ) -> Graph:
@@ -156,7 +156,7 @@ def assemble(
         Recorded time and device time of each node; the first ``activities`` are device activities. [ns]
     key : array, shape (n,)
         Order of evaluation; every edge must go forward in it, those that do not are left out.
-    parts : list of Edges
+    edge_sets : list of Edges
         Emptied: their memory is needed. With ``lag_ns`` the least time the edge takes by itself. The
         edge that ended the wait in the recording gets what was left of it, so the recorded times come
         back.
@@ -173,8 +173,8 @@ def assemble(
     order = np.argsort(key, kind="stable").astype(np.int32)
     rank = np.empty(n, np.int32)
     rank[order] = np.arange(n, dtype=np.int32)
-    edges = Edges.join(parts)
-    parts.clear()
+    edges = Edges.join(edge_sets)
+    edge_sets.clear()
     source, target, lag, kind = rank[edges.source], rank[edges.target], edges.lag_ns, edges.kind
     del edges
     forward = source < target

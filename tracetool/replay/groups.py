@@ -55,8 +55,8 @@ class Groups:
 
     def of_parts(self, device: int, idle: IdleTimes) -> Ints:
         """Return the group of each idle time of a GPU, which may be cut by cause where these are whole."""
-        own = self.of_idle[device]
-        return own if len(own) == len(idle.whole) else own[idle.whole]
+        groups_of_idle = self.of_idle[device]
+        return groups_of_idle if len(groups_of_idle) == len(idle.whole) else groups_of_idle[idle.whole]
 
 
 def parse_keys(text: str | Sequence[str]) -> tuple[str, ...]:
@@ -161,9 +161,9 @@ def activity_columns(run: Run, keys: Sequence[str], depth: int | None = None) ->
     return {key: activity_names(run, kernels, key, depth) for key in keys}
 
 
-def joined_names(parts: pl.DataFrame) -> pl.Series:
+def joined_names(key_columns: pl.DataFrame) -> pl.Series:
     """Return the name of each row's group from its parts, a column a key."""
-    return parts.select(_joint(parts.columns)).to_series()
+    return key_columns.select(_joint(key_columns.columns)).to_series()
 
 
 def idle_groups(columns: Mapping[str, pl.Series], idle: IdleTimes, device: int, causes: Ints) -> pl.Series:
@@ -197,8 +197,8 @@ def _idle_names(
         return pl.Series(key, [IDLE_ROW] * count, dtype=pl.String)
     before, after = (of_activity.gather(np.maximum(side, 0)) for side in (idle.before, idle.after))
     inside = pl.Series((idle.before >= 0) & (idle.after >= 0)) & (before == after)
-    own = pl.DataFrame({"own": before, "inside": inside})
-    return own.select(pl.when("inside").then("own").otherwise(pl.lit(IDLE_ROW)).alias(key)).to_series()
+    beside = pl.DataFrame({"own": before, "inside": inside})
+    return beside.select(pl.when("inside").then("own").otherwise(pl.lit(IDLE_ROW)).alias(key)).to_series()
 
 
 def activity_names(run: Run, kernels: pl.DataFrame, key: str, depth: int | None = None) -> pl.Series:

@@ -30,9 +30,9 @@ class HostCosts:
 
     def issue_s(self, families: Texts) -> Floats:
         """Host time of one launch of each row, by family. Shape (n,). [s]"""
-        other = self.operator_s.get("other", 0.0)
+        other_operators_s = self.operator_s.get("other", 0.0)
         names, place = np.unique(families.astype(str), return_inverse=True)
-        return np.array([self.operator_s.get(n, other) for n in names])[place]
+        return np.array([self.operator_s.get(n, other_operators_s) for n in names])[place]
 
     def scaled(self, factor: float) -> HostCosts:
         """Return the costs of a host that takes ``factor`` times as long for everything."""
@@ -44,9 +44,11 @@ class HostCosts:
 def host_costs(launch: Launch = "eager") -> HostCosts:
     """Return the costs in ``hosts.toml``: fitted where a measurement was at hand, else priors."""
     raw = tomli.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))[launch]
-    own = {"start_us", "launch_latency_us", "gap_us"}
+    not_operators = {"start_us", "launch_latency_us", "gap_us"}
     numbers = {k: v for k, v in raw.items() if k.endswith("_us")}
-    operators = {k.removesuffix("_us"): v["value"] * 1e-6 for k, v in numbers.items() if k not in own}
+    operators = {
+        k.removesuffix("_us"): v["value"] * 1e-6 for k, v in numbers.items() if k not in not_operators
+    }
     spread = [(v["low"] / v["value"], v["high"] / v["value"]) for v in numbers.values() if v["value"] > 0]
     return HostCosts(
         start_s=raw["start_us"]["value"] * 1e-6,

@@ -100,8 +100,8 @@ def host_points(work: Activities, calls: HostCalls, end: Floats, n: int) -> Poin
     asks = (calls.waits | (calls.duration_ns >= _LONG_WAIT_NS)) & (waited < 0)
     for process in np.unique(calls.process[asks]):
         waiting = np.flatnonzero(asks & (calls.process == process))
-        own = launched[calls.process[work.call[launched]] == process] if len(launched) else launched
-        pool = own if len(own) else np.arange(n)
+        process_work = launched[calls.process[work.call[launched]] == process] if len(launched) else launched
+        pool = process_work if len(process_work) else np.arange(n)
         if not len(pool):
             continue
         pool = pool[np.argsort(end[pool], kind="stable")]
@@ -146,8 +146,8 @@ def host_edges(calls: HostCalls, points: Points, floors: Floors, n: int) -> list
     lag = np.where(turned[after], np.minimum(lag, calls.duration_ns[before]), lag)
     edges = [*turns, Edges.of(source, points.start[after], lag, Edge.HOST)]
     holds = np.flatnonzero(points.waited_for >= 0)
-    own = np.minimum(calls.duration_ns[holds], floors.call_ns)
-    edges.append(Edges.of(points.start[holds], points.end[holds], own, Edge.HOST))
+    own_ns = np.minimum(calls.duration_ns[holds], floors.call_ns)
+    edges.append(Edges.of(points.start[holds], points.end[holds], own_ns, Edge.HOST))
     returns = np.full(len(holds), floors.return_ns)
     edges.append(Edges.of(points.waited_for[holds], points.end[holds], returns, Edge.SYNC))
     return edges
@@ -168,8 +168,8 @@ def _turns(calls: HostCalls, points: Points, threads: _Threads) -> tuple[list[Ed
         target = order[rows]
         at = np.searchsorted(leave[process_calls], calls.start_ns[target], side="right") - 1
         source = process_calls[np.maximum(at, 0)]
-        other = (at >= 0) & (calls.thread[source] != calls.thread[target])
-        within = other & (leave[source] > calls.start_ns[target] - pause[rows])
+        from_other_thread = (at >= 0) & (calls.thread[source] != calls.thread[target])
+        within = from_other_thread & (leave[source] > calls.start_ns[target] - pause[rows])
         source, target = source[within], target[within]
         lag = calls.start_ns[target] - leave[source]
         edges.append(Edges.of(points.end[source], points.start[target], lag, Edge.THREAD))

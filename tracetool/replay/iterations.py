@@ -138,8 +138,8 @@ def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None,
     if len(processes) > 1 and "process" in kernels.columns:
         of_process = kernels["process"].fill_null(-1).to_numpy()
         for one in processes:
-            own = np.flatnonzero(of_process == one)
-            number[own] = _placed(steps.filter(pl.col("process") == one), launch[own])
+            process_rows = np.flatnonzero(of_process == one)
+            number[process_rows] = _placed(steps.filter(pl.col("process") == one), launch[process_rows])
     return (number, numbers["name"].to_list()) if (number >= 0).any() else (None, [])
 
 

@@ -57,15 +57,15 @@ def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     (:func:`tracetool.measure.attribution.join_canceling`). The sensor's gain and offset, common to all, tell
     nothing apart: they are left out of what is known and are in the interval.
     """
-    every = np.concatenate([np.array(g.names[:-1], dtype=object) for g in gpus])
-    names, place = np.unique(every, return_inverse=True)
+    all_names = np.concatenate([np.array(g.names[:-1], dtype=object) for g in gpus])
+    names, place = np.unique(all_names, return_inverse=True)
     places = np.split(place, np.cumsum([len(g.names) - 1 for g in gpus])[:-1])
-    energy, own = (np.zeros(len(names) + 1) for _ in range(2))
+    energy, own_deviation_j = (np.zeros(len(names) + 1) for _ in range(2))
     for groups, gpu in zip(places, gpus, strict=True):
         at = np.append(groups, len(names))
         energy[at] += gpu.measured.energy_j
-        own[at] = np.hypot(own[at], gpu.measured.own_deviation_j)
-    identified = own < IDENTIFIED * energy
+        own_deviation_j[at] = np.hypot(own_deviation_j[at], gpu.measured.own_deviation_j)
+    identified = own_deviation_j < IDENTIFIED * energy
     sets = _sets(gpus, places, energy[:-1], identified[:-1])
     count = int(sets.number.max(initial=0))
     ends = (sets.energy_j, sets.energy_j - Z90 * sets.deviation_j, sets.energy_j + Z90 * sets.deviation_j)
@@ -99,18 +99,18 @@ def _sets(gpus: Sequence[GpuGroups], places: Sequence[Ints], energy: Floats, ide
     chosen = chosen[np.isfinite(energy[chosen])]
     if identified[chosen].all():
         return none
-    whole, own = (np.zeros((len(chosen), len(chosen))) for _ in range(2))
+    covariance, own_covariance = (np.zeros((len(chosen), len(chosen))) for _ in range(2))
     rank = np.full(len(energy), -1)
     rank[chosen] = np.arange(len(chosen))
     for at, gpu in zip(places, gpus, strict=True):
         rows = np.flatnonzero(rank[at] >= 0)
         both = np.ix_(rank[at][rows], rank[at][rows])
         of_gpu = gpu.measured.covariance_j2(rows)
-        whole[both] += of_gpu[0]
-        own[both] += of_gpu[1]
-    label = _joined(own, energy[chosen], identified[chosen])
+        covariance[both] += of_gpu[0]
+        own_covariance[both] += of_gpu[1]
+    label = _joined(own_covariance, energy[chosen], identified[chosen])
     members = np.eye(int(label.max()) + 1)[label].T
-    joint, joint_variance = members @ energy[chosen], np.einsum("si,ij,sj->s", members, whole, members)
+    joint, joint_variance = members @ energy[chosen], np.einsum("si,ij,sj->s", members, covariance, members)
     several = np.flatnonzero(members.sum(axis=1) > 1)
     several = several[np.argsort(-joint[several], kind="stable")]
     numbered = np.zeros(len(members), np.int64)

@@ -104,15 +104,15 @@ def range_modules(ranges: pl.DataFrame, of: pl.Series, depth: int | None = None)
     )
     placed = nested_paths(_without_steps(named), "range")
     distinct = placed.unique("node").sort("node")
-    parts: list[list[str]] = []
-    whole: list[str] = []
+    labels: list[list[str]] = []
+    full_names: list[str] = []
     for above, name in distinct.select("above", "name").iter_rows():
-        outer, start = (parts[above], whole[above]) if above >= 0 else ([], "")
+        outer, start = (labels[above], full_names[above]) if above >= 0 else ([], "")
         inside = bool(start) and name.startswith(f"{start}.")
         label = name[len(start) + 1 :] if inside else name
-        parts.append(outer + (label.split(".") if _DOTTED.fullmatch(label) else [label]))
-        whole.append(name)
-    paths = pl.Series("path", [".".join(p[:depth]) for p in parts], dtype=pl.String)
+        labels.append(outer + (label.split(".") if _DOTTED.fullmatch(label) else [label]))
+        full_names.append(name)
+    paths = pl.Series("path", [".".join(p[:depth]) for p in labels], dtype=pl.String)
     inner = pl.DataFrame({"range": of.cast(pl.Int64)}).join(
         _nearest(named).join(placed.select("range", "node"), on="range", how="left"),
         left_on="range",

@@ -41,14 +41,16 @@ def dense(columns: Sequence[pl.Series]) -> Numbers:
 
 def _plain(column: pl.Series) -> Ints:
     """Identifiers from 1 without large holes, 0 for null."""
-    whole = column.cast(pl.Int64)
-    if whole.null_count() == len(whole) or (not whole.null_count() and whole.min() == whole.max()):
-        return np.zeros(len(whole), np.int64)
-    values = whole.fill_null(0).to_numpy()
-    low, high = int(whole.min()), int(whole.max())  # type: ignore[arg-type]
-    if not whole.null_count() and high - low < 2**62:
+    integers = column.cast(pl.Int64)
+    if integers.null_count() == len(integers) or (
+        not integers.null_count() and integers.min() == integers.max()
+    ):
+        return np.zeros(len(integers), np.int64)
+    values = integers.fill_null(0).to_numpy()
+    low, high = int(integers.min()), int(integers.max())  # type: ignore[arg-type]
+    if not integers.null_count() and high - low < 2**62:
         return _squeezed(values - low)
-    null = whole.is_null().to_numpy()
+    null = integers.is_null().to_numpy()
     if high - low < 2**62:
         return _squeezed(np.where(null, 0, values - low + 1))
     return np.where(null, 0, np.unique(values, return_inverse=True)[1] + 1)

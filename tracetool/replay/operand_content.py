@@ -164,8 +164,8 @@ def _sampled(content: Content, dtype: str, side: int, tensors: list[Floats]) -> 
 def _in_format(block: Floats, dtype: str) -> tuple[Any, Any]:
     """Return the bits of numbers in a format, and what they then mean. Formats of 4 bits count as of 8."""
     if dtype.startswith("int"):
-        whole = np.clip(np.rint(block), -128, 127).astype(np.int8)
-        return whole.view(np.uint8), whole.astype(np.int32)
+        integers = np.clip(np.rint(block), -128, 127).astype(np.int8)
+        return integers.view(np.uint8), integers.astype(np.int32)
     single = block.astype(np.float32)
     if dtype in {"fp32", "tf32", "fp64"}:
         return single.view(np.uint32), single
@@ -184,16 +184,16 @@ def _in_format(block: Floats, dtype: str) -> tuple[Any, Any]:
 def _tensor(name: str) -> Any:
     """Return the largest matrix of a file, mapped, not read: (free, k) as weights are kept."""
     try:
-        found = (
+        tensor = (
             np.load(name, mmap_mode="r", allow_pickle=False)
             if name.endswith(".npy")
             else _largest(Path(name))
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise BadInput.in_file(name, f"cannot be read as a tensor: {str(error)[:120]}") from error
-    if found.size < 2 or found.dtype.kind not in "fiu":
-        raise BadInput.in_file(name, f"holds {found.dtype} of shape {found.shape}, no matrix of numbers")
-    return found.reshape(-1, found.shape[-1]) if found.ndim > 1 else found.reshape(1, -1)
+    if tensor.size < 2 or tensor.dtype.kind not in "fiu":
+        raise BadInput.in_file(name, f"holds {tensor.dtype} of shape {tensor.shape}, no matrix of numbers")
+    return tensor.reshape(-1, tensor.shape[-1]) if tensor.ndim > 1 else tensor.reshape(1, -1)
 
 
 def _largest(path: Path) -> Any:

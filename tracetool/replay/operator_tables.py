@@ -177,7 +177,9 @@ def _unknown_kinds(table: InputTable) -> list[str]:
     texts, place = rows.distinct("kind")
     computing = rows.in_families(names.ELEMENTWISE, names.NORM)
     used = np.bincount(place, weights=computing, minlength=len(texts)) > 0
-    unknown = [str(t) for t, here in zip(texts, used, strict=True) if here and t and not is_known(str(t))]
+    unknown = [
+        str(t) for t, is_used in zip(texts, used, strict=True) if is_used and t and not is_known(str(t))
+    ]
     if not unknown:
         return []
     meant = get_close_matches(unknown[0].lower(), operations(), n=1)

@@ -127,8 +127,8 @@ def _readings(run: Run, origin_ns: int) -> Mapping[int, tuple[Floats, Floats]]:
         rows = rows.filter(pl.col("field") == (instant or field.to_list())[0])
     return {
         int(device): (
-            (part["time_ns"] - origin_ns).cast(pl.Float64).to_numpy(),
-            part["power_w"].to_numpy(),
+            (device_rows["time_ns"] - origin_ns).cast(pl.Float64).to_numpy(),
+            device_rows["power_w"].to_numpy(),
         )
-        for (device,), part in rows.group_by("device", maintain_order=True)
+        for (device,), device_rows in rows.group_by("device", maintain_order=True)
     }

@@ -155,17 +155,21 @@ def swing_record(curves: Mapping[int, PowerCurve], low: float, high: float) -> d
         }
         windows.append({"window_ms": window, **_bounded(figures, low, high)})
     step = max(_SPECTRUM_MS, shortest)
-    found = spectrum(means_over(curves, step), step * 1e-3)
+    power_spectrum = spectrum(means_over(curves, step), step * 1e-3)
     joules = sum(c.energy_j for c in curves.values())
-    bands = zip(found.edge_hz[:-1], found.edge_hz[1:], found.swing_w, strict=True)
-    whole = float(np.sqrt(np.nansum(found.swing_w**2))) if np.isfinite(found.swing_w).any() else np.nan
+    bands = zip(power_spectrum.edge_hz[:-1], power_spectrum.edge_hz[1:], power_spectrum.swing_w, strict=True)
+    swing_w = (
+        float(np.sqrt(np.nansum(power_spectrum.swing_w**2)))
+        if np.isfinite(power_spectrum.swing_w).any()
+        else np.nan
+    )
     return {
         "span_ms": span_ms,
         **_bounded({"mean_w": joules / (span_ms * 1e-3) if span_ms > 0 else np.nan}, low, high),
         "windows": windows,
         "spectrum": {
-            "strongest_hz": found.strongest_hz if np.isfinite(found.strongest_hz) else None,
-            **_bounded({"swing_w": whole, "strongest_w": found.strongest_w}, low, high),
+            "strongest_hz": power_spectrum.strongest_hz if np.isfinite(power_spectrum.strongest_hz) else None,
+            **_bounded({"swing_w": swing_w, "strongest_w": power_spectrum.strongest_w}, low, high),
             "bands": [
                 {"from_hz": float(a), "to_hz": float(b), **_bounded({"swing_w": float(w)}, low, high)}
                 for a, b, w in bands

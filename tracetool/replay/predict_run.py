@@ -137,22 +137,24 @@ def _in_windows(
     """Return the prediction of a large run: its windows two at a time, all at the clocks of the first."""
 
     def predicted(window: Window) -> tuple[Window, PredictedRun]:
-        part = replace(_predict_run(window, gpu, clocks_mhz, options), replays=None)
+        prediction = replace(_predict_run(window, gpu, clocks_mhz, options), replays=None)
         gc.collect()  # a timeline's parts name one another: its memory is wanted by the next window
-        return bare(window), part
+        return bare(window), prediction
 
     at_once = min(os.cpu_count() or 1, _WINDOWS_AT_ONCE)
     windows = windows_of(run, at_once)
-    parts: list[tuple[Window, PredictedRun]] = []
+    windows_predicted: list[tuple[Window, PredictedRun]] = []
     if not clocks_mhz:
-        parts.append(predicted(next(windows)))
-        clocks_mhz = [t["clock_mhz"] for t in parts[0][1].totals]
+        windows_predicted.append(predicted(next(windows)))
+        clocks_mhz = [t["clock_mhz"] for t in windows_predicted[0][1].totals]
     with ThreadPoolExecutor(at_once) as pool:
         try:
-            parts += pool.map(predicted, windows)
+            windows_predicted += pool.map(predicted, windows)
         finally:  # an error, or who asks to stop, does not wait for all the others
             pool.shutdown(wait=False, cancel_futures=True)
-    return replace(parts[0][1], **added(parts, [p.info for _, p in parts], run))
+    return replace(
+        windows_predicted[0][1], **added(windows_predicted, [p.info for _, p in windows_predicted], run)
+    )
 
 
 def _predict_run(
@@ -223,7 +225,7 @@ def _over_cap(replays: RunReplay, governor: Governor) -> list[str]:
     j = int(np.argmax(replays.predicted.requested_mhz))
     curves = replays.curves(j).values()
     notes = (mean_over_cap(c, replays.cap.limit_w, governor.time_constant_s) for c in curves)
-    return [note for found in notes for note in found][:1]
+    return [note for curve_notes in notes for note in curve_notes][:1]
 
 
 def _recorded_facts(case: RunCase, replays: RunReplay, options: _Options) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def signature_frame(signatures: pl.DataFrame, replays: RunReplay, totals: RunTot
     """
     rows, predicted = replays.rows, replays.predicted
     c = len(predicted.requested_mhz)
-    own = signatures.select(
+    of_signatures = signatures.select(
         "signature",
         "family",
         "kind",
@@ -113,7 +113,7 @@ def signature_frame(signatures: pl.DataFrame, replays: RunReplay, totals: RunTot
         pl.Series("inferred", rows.text("inferred").astype(str)),
         pl.Series("predicted_from", predicted_from(rows).astype(str)),
     )
-    repeated = own[np.repeat(np.arange(own.height), c)]
+    repeated = of_signatures[np.repeat(np.arange(of_signatures.height), c)]
     frame = pl.concat([repeated, prediction_frame(predicted)], how="horizontal")
     return _in_the_run(frame, replays.launches, totals)
 

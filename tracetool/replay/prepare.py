@@ -85,10 +85,10 @@ def prepare(
         dropped_calls[work.call[inside & (work.call >= 0)]] = True
         graph = without_host_time(graph, calls, dropped_calls)
     launches = np.bincount(work.signature, minlength=len(rows))
-    own = work.duration_ns.copy()
+    own_ns = work.duration_ns.copy()
     if not anchored:
-        own[met.member] = work.end_ns[met.member] - met.arrived_ns
-    took = np.bincount(work.signature, weights=own, minlength=len(rows)) * 1e-9
+        own_ns[met.member] = work.end_ns[met.member] - met.arrived_ns
+    took = np.bincount(work.signature, weights=own_ns, minlength=len(rows)) * 1e-9
     mean = np.divide(took, launches, out=np.zeros_like(took), where=launches > 0)
     speed = None
     if recorded is not None and overlapping(work):

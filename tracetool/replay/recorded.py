@@ -71,9 +71,9 @@ def with_timer_error(run: Run, rows: OperatorColumns) -> tuple[OperatorColumns, 
 def _whole_microseconds(activities: pl.DataFrame) -> pl.DataFrame:
     """Return the devices and processes whose times are all whole microseconds."""
     since = pl.col("start_ns") - pl.col("start_ns").min()
-    whole = (pl.col("duration_ns") % _STEP_NS == 0).all() & (since % _STEP_NS == 0).all()
+    is_whole = (pl.col("duration_ns") % _STEP_NS == 0).all() & (since % _STEP_NS == 0).all()
     timers = activities.group_by("device", "process").agg(
-        whole.alias("whole"), pl.len().alias("count"), pl.col("duration_ns").max().alias("longest")
+        is_whole.alias("whole"), pl.len().alias("count"), pl.col("duration_ns").max().alias("longest")
     )
     counted = timers.filter(pl.col("whole") & (pl.col("count") >= _LEAST) & (pl.col("longest") > 0))
     return counted.select("device", "process")
@@ -82,8 +82,8 @@ def _whole_microseconds(activities: pl.DataFrame) -> pl.DataFrame:
 def device_notes(run: Run, gpu: Gpu) -> list[str]:
     """Return notes where the trace's devices are not what the sheet of ``gpu`` describes."""
     worked_on = _worked_gpus(run)
-    others = ", ".join(name for name in worked_on if name != gpu.name)
-    notes = [f"kernels of {others} are predicted as those of {gpu.name}"] if len(worked_on) > 1 else []
+    other_gpus = ", ".join(name for name in worked_on if name != gpu.name)
+    notes = [f"kernels of {other_gpus} are predicted as those of {gpu.name}"] if len(worked_on) > 1 else []
     worked = run.devices.join(run.table("kernels", ("device",)).unique(), on="device", how="semi")
     for name, memory_bytes, sm_count in (
         worked.select("name", "memory_bytes", "sm_count").unique().iter_rows()

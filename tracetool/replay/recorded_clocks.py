@@ -52,7 +52,7 @@ def governed_clocks(run: Run, rows: OperatorColumns, gpu: Gpu, settled_mhz: Floa
     rates = rates_at(at_boost, 0)
     signature = kernels["signature"].cast(pl.Int64).to_numpy()
     # What was recorded took as long as it took: only its power depends on the clock.
-    held = held_at(
+    held_launches = held_at(
         signature,
         kernels["device"].to_numpy(),
         start,
@@ -64,9 +64,9 @@ def governed_clocks(run: Run, rows: OperatorColumns, gpu: Gpu, settled_mhz: Floa
         limit_w=cap_w,
         governor=governor,
     )
-    if held is None:
+    if held_launches is None:
         return settled_mhz
-    clock = boost - held.of_signature * (boost - settled_mhz)
+    clock = boost - held_launches.of_signature * (boost - settled_mhz)
     supported = gpu.supported_clocks_mhz()
     nearest = supported[np.abs(supported[:, None] - clock).argmin(axis=0)]
     return np.asarray(np.where(settled_mhz < boost, nearest, settled_mhz))

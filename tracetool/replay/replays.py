@@ -89,16 +89,16 @@ class RunReplay:
 
         Without ``each`` the next call overwrites the starts and ends that this one returned.
         """
-        held = self._held(j)
-        source = self.predicted if held is None or self.governed is None else self.governed.free
+        held_launches = self._held_launches(j)
+        source = self.predicted if held_launches is None or self.governed is None else self.governed.free
         predicted, mean = source.timing.duration_s[:, j], self.longer_than_s
         longer = np.divide(predicted, mean, out=np.ones_like(mean), where=mean > 0)
         duration = self.work.duration_ns * longer[self.work.signature]
         duration[~self.in_replay] = 0.0
-        if held is not None and held.recorded:
+        if held_launches is not None and held_launches.recorded:
             duration = np.where(self.in_replay, self.work.duration_ns, 0.0)
-        elif held is not None:
-            duration *= held.stretch(self.work.signature)
+        elif held_launches is not None:
+            duration *= held_launches.stretch(self.work.signature)
             duration *= 1.0 if self.cap.speed is None else self.cap.speed
         if self.pace is not None:
             duration = duration * self.pace
@@ -113,15 +113,15 @@ class RunReplay:
             memory=None if each else memory or self.memory,
         )
 
-    def _held(self, j: int) -> Held | None:
+    def _held_launches(self, j: int) -> Held | None:
         return None if self.governed is None else self.governed.at.get(j)
 
     def _cap(self, j: int) -> Cap:
         """Return the limit at clock j, and how far it had slowed the times that activities take there."""
-        held = self._held(j)
-        if held is None or self.governed is None:
+        held_launches = self._held_launches(j)
+        if held_launches is None or self.governed is None:
             return self.cap
-        return Cap(self._limit_w(j), self.governed.speed if held.recorded else None)
+        return Cap(self._limit_w(j), self.governed.speed if held_launches.recorded else None)
 
     def _limit_w(self, j: int) -> float:
         """Return the power no moment passes at clock j: higher where a governor lets bursts pass. [W]"""
@@ -148,9 +148,9 @@ class RunReplay:
         uncapped = replace(self, predicted=free, cap=Cap(burst_w, self.cap.speed))
         # one clock after another: two at once are no quicker and take 0.4 GiB more of 2.5 million activities
         at = {
-            j: held
+            j: held_launches
             for j in range(len(free.requested_mhz))
-            if (held := self._held_under(governor, uncapped, j)) is not None
+            if (held_launches := self._held_under(governor, uncapped, j)) is not None
         }
         if recorded_at in at:
             asked_s, capped_s = (p.timing.duration_s[:, recorded_at] for p in (free, self.predicted))
@@ -167,20 +167,22 @@ class RunReplay:
 
     def _held_under(self, governor: Governor, uncapped: RunReplay, j: int) -> Held | None:
         free, capped = (rates_at(one.predicted, j) for one in (uncapped, self))
-        asked = uncapped.at(j)
-        if asked.demand_w <= self.cap.limit_w:
+        at_asked_clock = uncapped.at(j)
+        if at_asked_clock.demand_w <= self.cap.limit_w:
             return None
         before, after = (one.predicted.timing.duration_s[:, j] for one in (uncapped, self))
         longer = np.divide(after, before, out=np.ones_like(before), where=before > 0)
         if overlapping(self.work):
             steady, signature, s = self.at(j, each=True), self.work.signature, len(before)
-            times = [np.bincount(signature, r.end_ns - r.start_ns, minlength=s) for r in (asked, steady)]
+            times = [
+                np.bincount(signature, r.end_ns - r.start_ns, minlength=s) for r in (at_asked_clock, steady)
+            ]
             longer = np.divide(times[1], times[0], out=longer, where=times[0] > 0)
         return held_at(
             self.work.signature,
             self.work.device,
-            asked.start_ns,
-            asked.end_ns,
+            at_asked_clock.start_ns,
+            at_asked_clock.end_ns,
             free=free,
             capped=capped,
             longer=np.maximum(longer, 1.0),
@@ -203,7 +205,7 @@ class RunReplay:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
         replayed = self.at(j, memory=memory)
         totals = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, replayed, j)
-        if self.work.devices == 1 and self._held(j) is None:
+        if self.work.devices == 1 and self._held_launches(j) is None:
             return totals
         capped = self._curves(replayed, j)
         if self.work.devices == 1:
@@ -217,12 +219,12 @@ class RunReplay:
         """Return the interval of a clock's throttled share: that of the governor's time constant."""
         share, ends = float(record["throttled_share"]), []
         if self.governed is not None and j in self.governed.at:
-            held, kernels = self.governed.at[j], ~np.isin(self.rows.family.astype(str), COPIES)
+            held_launches, kernels = self.governed.at[j], ~np.isin(self.rows.family.astype(str), COPIES)
             free_s = self.governed.free.timing.duration_s[:, j] * self.launches * kernels
-            for part in (held.slow, held.fast):
-                slowed = free_s * part * held.longer * (held.longer > 1.0)
-                whole = free_s * (1.0 + part * (held.longer - 1.0))
-                ends.append(float(slowed.sum() / whole.sum()) if whole.sum() > 0 else share)
+            for held_share in (held_launches.slow, held_launches.fast):
+                slowed = free_s * held_share * held_launches.longer * (held_launches.longer > 1.0)
+                kernel_s = free_s * (1.0 + held_share * (held_launches.longer - 1.0))
+                ends.append(float(slowed.sum() / kernel_s.sum()) if kernel_s.sum() > 0 else share)
         low, high = min([share, *ends]), max([share, *ends])
         return {"throttled_share_low": low, "throttled_share_high": high}
 
@@ -261,7 +263,7 @@ class RunReplay:
             done = at_full_speed(self.work, replayed, rates_at(self.predicted, j), self._limit_w(j))
             weight = count_weights(done, self._counted, signature, rates)
         curves = self._drawn(replayed.start_ns, replayed.end_ns, j, weight)
-        if not weighted or self._held(j) is None:
+        if not weighted or self._held_launches(j) is None:
             return curves
         # Powers are those of the nearest level: what that rounds is given back above the idle power.
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))

@@ -215,6 +215,6 @@ def _energy(
     summed = summed_rows.group_by("signature").agg(
         *(pl.col(f"energy{e}_j").sum().alias(f"measured{e}_j") for e in _ENDS), pl.col("duration_ns").sum()
     )
-    whole = summed.join(rows.select("signature", "time_ms"), on="signature")
+    with_times = summed.join(rows.select("signature", "time_ms"), on="signature")
     near = (pl.col("duration_ns") * 1e-6 - pl.col("time_ms")).abs() < 0.02 * pl.col("time_ms")
-    return whole.filter(near).select(list(columns)), list(attributed.notes)
+    return with_times.filter(near).select(list(columns)), list(attributed.notes)

@@ -69,10 +69,10 @@ def run_case(
         If the run holds no GPU activity, its GPU is not known or not of the maker of the one to predict,
         or a family to scale is not in it.
     """
-    signatures, rows, conditions, recorded_on, target, taken = _measured(run, gpu)
+    signatures, rows, conditions, recorded_on, target, gpu_notes = _measured(run, gpu)
     # shapes that the measured time rules out are left aside only where that time is used
     notes = list(conditions.notes if anchor else conditions.notes[:1])
-    notes += taken
+    notes += gpu_notes
     rows = conditions.rows if anchor else with_recorded_clock(rows, conditions.clock_mhz)
     if not (anchor or scale or clocks_mhz) and target.name == recorded_on.name:
         rows = with_open_conditions(rows, conditions)
@@ -104,8 +104,8 @@ def _measured(run: Run, gpu: str | None) -> _Measured:
         run_gpu = recorded_gpu(run)
         signatures, rows = run_rows(run, run_gpu or (load_gpu(gpu) if gpu else None))
         recorded_on, target = _gpus(run, run_gpu, gpu)
-        taken = [] if run_gpu else [taken_as_recorded(run, target)]
-        run.memo[key] = signatures, rows, recorded(run, rows, recorded_on), recorded_on, target, taken
+        gpu_notes = [] if run_gpu else [taken_as_recorded(run, target)]
+        run.memo[key] = signatures, rows, recorded(run, rows, recorded_on), recorded_on, target, gpu_notes
     return cast("_Measured", run.memo[key])
 
 

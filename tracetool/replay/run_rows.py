@@ -65,17 +65,20 @@ def with_traffic_beside(run: Run, rows: OperatorColumns) -> OperatorColumns:
 def _shares(start: Floats, end: Floats, device: Floats, chosen: Bools) -> Floats:
     """Return the share of each activity's time in which a chosen one of its device ran. Shape (n,)."""
     share = np.zeros(len(start))
-    for one in np.unique(device[chosen]):
-        here = np.flatnonzero(device == one)
-        origin = start[here].min()
-        first, last = start[here[chosen[here]]] - origin, end[here[chosen[here]]] - origin
+    for device_number in np.unique(device[chosen]):
+        device_rows = np.flatnonzero(device == device_number)
+        origin = start[device_rows].min()
+        first, last = (
+            start[device_rows[chosen[device_rows]]] - origin,
+            end[device_rows[chosen[device_rows]]] - origin,
+        )
         order = np.argsort(first, kind="stable")
         first, last = first[order], np.maximum.accumulate(last[order])
         apart = np.concatenate([[True], first[1:] > last[:-1]])
         begins, ends = first[apart], last[np.concatenate([apart[1:], [True]])]
         covered = np.concatenate([[0], np.cumsum(ends - begins)])
-        from_start, to_end = (_covered(t[here] - origin, begins, ends, covered) for t in (start, end))
-        share[here] = (to_end - from_start) / np.maximum(end[here] - start[here], 1)
+        from_start, to_end = (_covered(t[device_rows] - origin, begins, ends, covered) for t in (start, end))
+        share[device_rows] = (to_end - from_start) / np.maximum(end[device_rows] - start[device_rows], 1)
     return share
 
 
@@ -111,8 +114,8 @@ def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorCo
             run.path, "holds no GPU activity to predict", "ingest a trace with kernels in it"
         )
     described = describe(signatures, gpu)
-    own = [c for c in described.columns if c != "family"]
-    columns = described.select(own).with_columns(
+    columns_of_names = [c for c in described.columns if c != "family"]
+    columns = described.select(columns_of_names).with_columns(
         (signatures["duration_ns"] / signatures["launches"].clip(1) / 1e3).alias("duration_us"),
         # A signature is one kernel: another of the same name and launch has other shapes.
         pl.format("{} #{}", signatures["name"], signatures["signature"]).alias("name"),

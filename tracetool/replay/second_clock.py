@@ -95,8 +95,8 @@ def second_clock(
     (True, True)
     """
     if len(clock_mhz) > _MOST_CLOCKS:
-        some = np.linspace(0, len(clock_mhz) - 1, _MOST_CLOCKS).round().astype(int)
-        clock_mhz, energy_j, energy_high_j = (a[some] for a in (clock_mhz, energy_j, energy_high_j))
+        sampled = np.linspace(0, len(clock_mhz) - 1, _MOST_CLOCKS).round().astype(int)
+        clock_mhz, energy_j, energy_high_j = (a[sampled] for a in (clock_mhz, energy_j, energy_high_j))
     if len(clock_mhz) < 3 or not (energy_j > 0).all():
         return None
     x = np.log2(clock_mhz / measured_mhz)

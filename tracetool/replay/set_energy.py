@@ -105,8 +105,8 @@ class PredictedCosts:
             by_family = np.asarray((share @ _placed(half, family)).todense())
             sides.append(np.hypot(np.sqrt((by_family**2).sum(axis=1)), IDLE_ERROR * idle_j))
         total = np.asarray(share @ energy) + idle_j
-        known = np.zeros(len(total), np.int64)
-        return SetEnergy(total, np.maximum(total - sides[0], 0.0), total + sides[1], known)
+        no_sets = np.zeros(len(total), np.int64)
+        return SetEnergy(total, np.maximum(total - sides[0], 0.0), total + sides[1], no_sets)
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,8 @@ def _dtypes(name: str, columns: pl.DataFrame, column: str) -> pl.DataFrame:
 
 def operator_table_columns() -> tuple[str, ...]:
     """Return the columns of an operator table that are read: of each operator, and beside any."""
-    own = (column for one in OPERATORS.values() for column in (*one.needs, *one.takes))
-    return tuple(dict.fromkeys(["op", "dtype", "count", *own, *LIBRARY_COLUMNS, *CONTENT]))
+    operator_columns = (column for one in OPERATORS.values() for column in (*one.needs, *one.takes))
+    return tuple(dict.fromkeys(["op", "dtype", "count", *operator_columns, *LIBRARY_COLUMNS, *CONTENT]))
 
 
 def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -204,17 +204,17 @@ def _check_shares(name: str, columns: pl.DataFrame) -> None:
 def _check_order(name: str, columns: pl.DataFrame) -> None:
     """Raise BadInput where a count is above that of what it is chosen from: experts, heads, channels."""
     for op, record in OPERATORS.items():
-        for column, whole in record.at_most.items():
-            if not {column, whole} <= set(columns.columns):
+        for column, limit in record.at_most.items():
+            if not {column, limit} <= set(columns.columns):
                 continue
-            more = ((columns["op"] == op) & (columns[column] > columns[whole])).fill_null(value=False)
+            more = ((columns["op"] == op) & (columns[column] > columns[limit])).fill_null(value=False)
             if more.any():
                 row = _first(more)
-                value, most = columns[column][row - 1], columns[whole][row - 1]
+                value, most = columns[column][row - 1], columns[limit][row - 1]
                 raise BadInput.in_file(
                     name,
-                    f"row {row}, column {column}: {value:g} is more than {whole}, {most:g}",
-                    f"check whether {column} and {whole} are exchanged",
+                    f"row {row}, column {column}: {value:g} is more than {limit}, {most:g}",
+                    f"check whether {column} and {limit} are exchanged",
                 )
 
 
@@ -226,7 +226,11 @@ def _need(
         absent = rows & (columns[column].is_null() if column in columns.columns else True)
         if absent.any():
             row = _first(absent)
-            spelled = {other.lower(): other for other in unread} if column not in columns.columns else {}
+            spelled = (
+                {unread_column.lower(): unread_column for unread_column in unread}
+                if column not in columns.columns
+                else {}
+            )
             near = difflib.get_close_matches(column, spelled, n=1)
             meant = f"is column {spelled[near[0]]!r} meant? " if near else ""
             raise BadInput.in_file(
@@ -272,12 +276,12 @@ def _with_phase(columns: pl.DataFrame) -> pl.DataFrame:
 def _with_defaults(columns: pl.DataFrame) -> pl.DataFrame:
     """Complete columns that default to another one of the row."""
     for op, record in OPERATORS.items():
-        for column, other in record.same.items():
+        for column, source in record.same.items():
             if not (columns["op"] == op).any():
                 continue
             if column not in columns.columns:
                 columns = columns.with_columns(pl.lit(None, dtype=pl.Float64).alias(column))
-            default = pl.when(pl.col("op") == op).then(other)
+            default = pl.when(pl.col("op") == op).then(source)
             columns = columns.with_columns(pl.coalesce(column, default).alias(column))
     return columns
 

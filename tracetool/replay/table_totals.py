@@ -127,7 +127,7 @@ def sequence_totals(
     )
     span = (middle.makespan_s, np.maximum(middle.makespan_s - down, 0.0), middle.makespan_s + up)
     records = budget(work, _window(work, middle.kernel_s, span), anchored=False, spread=spread)
-    energy_parts(_parts(predicted, weight), records)
+    energy_parts(_energy_parts(predicted, weight), records)
     return records
 
 
@@ -140,7 +140,7 @@ def kernel_totals(
     below, above = work_spread(work, np.ones(len(rows), np.bool_)).time_s
     window = _window(work, busy, (busy, busy - below, busy + above))
     records = budget(work, window, anchored=anchored, spread=partial(work_spread, work))
-    energy_parts(_parts(predicted, weight), records)
+    energy_parts(_energy_parts(predicted, weight), records)
     return records
 
 
@@ -160,7 +160,7 @@ def _window(work: DeviceWork, busy_s: Floats, span_s: tuple[Floats, Floats, Floa
     return Window(*span_s, busy_s, gap, gap_low, gap_high, peak)
 
 
-def _parts(predicted: Prediction, weight: Floats) -> list[dict[str, float]]:
+def _energy_parts(predicted: Prediction, weight: Floats) -> list[dict[str, float]]:
     """Return the parts of the energy of kernels and copies, per clock."""
     sums = {name: weight @ predicted.parts_j[name] for name in PARTS if name in predicted.parts_j}
     return [{name: float(values[j]) for name, values in sums.items()} for j in range(len(predicted.idle_w))]
@@ -211,8 +211,8 @@ def run_spread(
     power = ratio((energy * each).sum(0), energy.sum(0))
     times, energies = [], []
     for sign, bound in ((-1.0, timing.low), (1.0, timing.high)):
-        own = np.abs(np.log(bound))
-        apart = own_share * ratio(np.sqrt(((time * own) ** 2).sum(0)), time.sum(0))
+        log_bound = np.abs(np.log(bound))
+        apart = own_share * ratio(np.sqrt(((time * log_bound) ** 2).sum(0)), time.sum(0))
         wide = np.hypot(apart, Z90 * run_sd)
         times.append(sign * time.sum(0) * np.expm1(sign * wide))
         energies.append(sign * energy.sum(0) * np.expm1(sign * np.hypot(costing * wide, power)))

@@ -90,26 +90,26 @@ def time_budget(
         If the run holds no activity, or a log that was given cannot be used.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
-    told = energies or run_energies(opened, gpu=gpu, power=power, tz=tz)
-    parts = time_parts(opened)
-    each = [_device_rows(told, one) for one in parts]
-    whole = _together(each)
+    run_energy = energies or run_energies(opened, gpu=gpu, power=power, tz=tz)
+    gpu_parts = time_parts(opened)
+    each = [_device_rows(run_energy, one) for one in gpu_parts]
+    all_gpus = _together(each)
     frame = pl.concat(
-        [pl.DataFrame(rows, infer_schema_length=None) for rows in (whole, *each)], how="vertical_relaxed"
+        [pl.DataFrame(rows, infer_schema_length=None) for rows in (all_gpus, *each)], how="vertical_relaxed"
     )
-    notes = list(told.notes)
-    if told.measured is not None:
-        notes += told.measured.notes
+    notes = list(run_energy.notes)
+    if run_energy.measured is not None:
+        notes += run_energy.measured.notes
     notes += activity_notes(opened.telemetry)
-    hosts, said = host_energy(opened, whole[-1] if whole[-1]["source"] == "measured" else None)
-    notes += said
+    hosts, host_notes = host_energy(opened, all_gpus[-1] if all_gpus[-1]["source"] == "measured" else None)
+    notes += host_notes
     return TimeBudget(
         load_schema("time_budget").conform(frame),
-        parts[0].span_ns * 1e-6,
-        len(parts),
-        gpu_work(opened, told, parts),
+        gpu_parts[0].span_ns * 1e-6,
+        len(gpu_parts),
+        gpu_work(opened, run_energy, gpu_parts),
         tuple(notes),
-        _throttled(told),
+        _throttled(run_energy),
         tuple(hosts),
     )
 
@@ -137,14 +137,14 @@ def _sets(one: TimeParts) -> SetTimes:
     return SetTimes(pieces.rows, share, shared_s, gap_s, idle_s, pieces.part, pieces.waits)
 
 
-def _device_rows(told: RunEnergies, one: TimeParts) -> list[dict[str, Any]]:
-    sets = _sets(one)
-    measured = told.measured_of(one.device, sets)
+def _device_rows(run_energy: RunEnergies, gpu_parts: TimeParts) -> list[dict[str, Any]]:
+    sets = _sets(gpu_parts)
+    measured = run_energy.measured_of(gpu_parts.device, sets)
     if measured is not None and not np.isfinite(measured.energy_j[-1]):
         measured = None
-    predicted = None if told.predicted is None else told.predicted.of(sets)
-    time_ms = np.append(one.part_ns, one.span_ns) * 1e-6
-    return _rows(one.device, time_ms, measured, predicted)
+    predicted = None if run_energy.predicted is None else run_energy.predicted.of(sets)
+    time_ms = np.append(gpu_parts.part_ns, gpu_parts.span_ns) * 1e-6
+    return _rows(gpu_parts.device, time_ms, measured, predicted)
 
 
 def _rows(

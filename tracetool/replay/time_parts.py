@@ -55,8 +55,8 @@ class Pieces:
         """Share of its activity that each piece is. Shape (n,)."""
         length = (self.end_ns - self.start_ns).astype(np.float64)
         _, place = np.unique(self.rows, return_inverse=True)
-        whole = np.bincount(place, length)[place]
-        return np.divide(length, whole, out=np.where(self.waits, 0.0, 1.0), where=whole > 0)
+        activity_ns = np.bincount(place, length)[place]
+        return np.divide(length, activity_ns, out=np.where(self.waits, 0.0, 1.0), where=activity_ns > 0)
 
 
 def pieces_of(rows: Ints, start_ns: Ints, end_ns: Ints, arrived_ns: Ints) -> Pieces:
@@ -145,14 +145,14 @@ class IdleTimes:
         second = np.r_[False, row[1:] == row[:-1]][: len(row)]
         first = np.r_[second[1:], False][: len(row)]
         split_ns = (self.end_ns - late_ns)[row]
-        parts = IdleTimes(
+        cut_times = IdleTimes(
             np.where(second, split_ns, self.start_ns[row]),
             np.where(first, split_ns, self.end_ns[row]),
             self.before[row],
             self.after[row],
             self.whole[row],
         )
-        return parts, second | (late_ns >= length_ns)[row]
+        return cut_times, second | (late_ns >= length_ns)[row]
 
 
 def idle_causes(idle: IdleTimes, reasons: Ints, late_ns: Floats) -> tuple[IdleTimes, Ints]:
@@ -173,8 +173,8 @@ def idle_causes(idle: IdleTimes, reasons: Ints, late_ns: Floats) -> tuple[IdleTi
     reason = np.where(is_late, int(Gap.UNKNOWN), reason)
     reason = np.where(idle.after < 0, int(Gap.TAIL), reason)  # others had begun before it
     place = np.zeros(len(Gap), dtype=np.int64)
-    for i, held in enumerate(IDLE.values()):
-        place[list(held)] = i
+    for i, gaps in enumerate(IDLE.values()):
+        place[list(gaps)] = i
     return idle, np.asarray(place[reason])
 
 
@@ -219,7 +219,7 @@ def time_parts(run: Run) -> list[TimeParts]:
     kind = activity_kinds(run, kernels)
     reasons, late_ns = idle_reasons(run, kernels, kind)
     arrived = arrivals_ns(run)
-    parts = []
+    gpu_parts = []
     for device in kernels["device"].unique().sort().to_list():
         rows = np.flatnonzero(kernels["device"].to_numpy() == device)
         pieces = pieces_of(rows, start[rows], end[rows], arrived[rows])
@@ -231,7 +231,7 @@ def time_parts(run: Run) -> list[TimeParts]:
         empty = np.zeros(len(BUSY))
         by_cause = [cause == c for c in range(len(IDLE))]
         idle_ns = np.array([length_ns[c].sum() for c in by_cause], dtype=np.int64)
-        parts.append(
+        gpu_parts.append(
             TimeParts(
                 int(device),
                 pieces,
@@ -244,7 +244,7 @@ def time_parts(run: Run) -> list[TimeParts]:
                 cause,
             )
         )
-    return parts
+    return gpu_parts
 
 
 def activity_kinds(run: Run, kernels: pl.DataFrame) -> Ints:

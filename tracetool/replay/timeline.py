@@ -161,8 +161,10 @@ def _place(graph: Graph, work: Activities, duration_ns: Floats, memory: Memory) 
 def _split(graph: Graph, work: Activities, duration_ns: Floats, node_ns: Floats) -> None:
     """Give collectives that met others the time of their transfer alone, in place."""
     if len(graph.met):
-        whole = work.duration_ns[graph.met]
-        longer = np.divide(duration_ns[graph.met], whole, out=np.zeros(len(whole)), where=whole > 0)
+        recorded_ns = work.duration_ns[graph.met]
+        longer = np.divide(
+            duration_ns[graph.met], recorded_ns, out=np.zeros(len(recorded_ns)), where=recorded_ns > 0
+        )
         node_ns[graph.node[graph.met]] = 0.0
         node_ns[graph.transfer] = graph.duration_ns[graph.transfer] * longer
 
@@ -178,12 +180,12 @@ def _under_cap(
     placed = _place(graph, work, longer, memory)
     for _ in range(_ROUNDS):
         done = _progress(work, placed.start, placed.end, rates, cap.limit_w, memory)
-        left = np.where(lasting, target_ns - done, 0.0)
-        if (np.abs(left) <= _SETTLED * target_ns).all():
+        missing_ns = np.where(lasting, target_ns - done, 0.0)
+        if (np.abs(missing_ns) <= _SETTLED * target_ns).all():
             break
         # At its end an activity may run at full speed whatever its mean: longer strides would overshoot.
         stride = np.divide(longer, done, out=np.ones(len(work)), where=done > 0)
-        longer = np.maximum(longer + left * np.minimum(stride, _STRIDE), 0.0)
+        longer = np.maximum(longer + missing_ns * np.minimum(stride, _STRIDE), 0.0)
         placed = _place(graph, work, longer, memory)
     return longer, placed
 

@@ -51,8 +51,8 @@ class RunTotals:
 
 def _part_j(predicted: Prediction, name: str, j: int) -> Floats:
     """Energy of one part per launch, scaled so that the parts add up to the launch's energy. (s,) [J]"""
-    whole = sum(predicted.parts_j[p][:, j] for p in PARTS)
-    return np.asarray(predicted.parts_j[name][:, j] * ratio(predicted.energy_j[:, j], np.asarray(whole)))
+    parts_sum = sum(predicted.parts_j[p][:, j] for p in PARTS)
+    return np.asarray(predicted.parts_j[name][:, j] * ratio(predicted.energy_j[:, j], np.asarray(parts_sum)))
 
 
 def rates_at(predicted: Prediction, j: int) -> Rates:
@@ -128,11 +128,11 @@ def run_totals(
     )
     records = budget(work, _window(work, clocks, devices), anchored=anchored)
     energy_parts([c.parts_j for c in clocks], records)
-    whole = [
+    records_of_run = [
         {**record, **_replay_fields(clock, record["idle_power_w"])}
         for clock, record in zip(clocks, records, strict=True)
     ]
-    return RunTotals(work.time_s, work.energy_j, whole)
+    return RunTotals(work.time_s, work.energy_j, records_of_run)
 
 
 def _window(work: DeviceWork, clocks: Sequence[ClockTotals], devices: int) -> Window:

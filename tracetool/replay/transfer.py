@@ -58,8 +58,8 @@ def on_gpu(rows: OperatorColumns, recorded: Gpu, target: Gpu) -> OperatorColumns
         + recorded_times.memory_s[:, 0] * memory
         + recorded_times.fixed_s
     )
-    whole = recorded_times.core_s[:, 0] + recorded_times.memory_s[:, 0] + recorded_times.fixed_s
-    rate: Floats = np.divide(split, whole, out=np.ones(len(rows)), where=whole > 0)
+    recorded_total = recorded_times.core_s[:, 0] + recorded_times.memory_s[:, 0] + recorded_times.fixed_s
+    rate: Floats = np.divide(split, recorded_total, out=np.ones(len(rows)), where=recorded_total > 0)
     scale = np.where(has_shape, ratio, rate)
     columns = {
         **free.columns,

@@ -121,7 +121,7 @@ def tree(
     count = distinct.height
     shift = node + 1
     added = pl.DataFrame() if sums is None else sums
-    own = np.stack(
+    own_sums = np.stack(
         [
             np.bincount(shift, minlength=count + 1).astype(np.float64),
             np.bincount(shift, weights=(costs.end_ns - costs.start_ns) * 1e-6, minlength=count + 1),
@@ -129,35 +129,35 @@ def tree(
             *(np.bincount(shift, weights=added[c].to_numpy(), minlength=count + 1) for c in added.columns),
         ]
     )
-    whole = own.copy()
+    path_sums = own_sums.copy()
     above, depth = distinct["above"].to_numpy(), distinct["depth"].to_numpy()
     for level in range(int(depth.max(initial=0)), 0, -1):
         at_level = np.flatnonzero(depth == level)
-        for total in whole:
+        for total in path_sums:
             np.add.at(total, above[at_level] + 1, total[at_level + 1])
-    text, order = _ordered(distinct, above, whole[2, 1:])
+    text, order = _ordered(distinct, above, path_sums[2, 1:])
     table = pl.DataFrame(
         {
             "path": pl.Series(text, dtype=pl.String),
             "name": distinct["name"],
             "depth": distinct["depth"],
-            "launches": whole[0, 1:].astype(np.int64),
-            "device_time_ms": whole[1, 1:],
-            "energy_j": whole[2, 1:],
-            "self_energy_j": own[2, 1:],
-            **{c: whole[3 + i, 1:] for i, c in enumerate(added.columns)},
+            "launches": path_sums[0, 1:].astype(np.int64),
+            "device_time_ms": path_sums[1, 1:],
+            "energy_j": path_sums[2, 1:],
+            "self_energy_j": own_sums[2, 1:],
+            **{c: path_sums[3 + i, 1:] for i, c in enumerate(added.columns)},
         }
     )[order].filter(pl.col("launches") > 0)
-    if own[0, 0]:
+    if own_sums[0, 0]:
         outside = {
             "path": ["(none)"],
             "name": ["(none)"],
             "depth": pl.Series([0], dtype=pl.Int32),
-            "launches": [int(own[0, 0])],
-            "device_time_ms": [own[1, 0]],
-            "energy_j": [own[2, 0]],
-            "self_energy_j": [own[2, 0]],
-            **{c: [own[3 + i, 0]] for i, c in enumerate(added.columns)},
+            "launches": [int(own_sums[0, 0])],
+            "device_time_ms": [own_sums[1, 0]],
+            "energy_j": [own_sums[2, 0]],
+            "self_energy_j": [own_sums[2, 0]],
+            **{c: [own_sums[3 + i, 0]] for i, c in enumerate(added.columns)},
         }
         table = pl.concat([table, pl.DataFrame(outside)])
     total_j = float(costs.energy_j.sum())

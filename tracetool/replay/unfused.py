@@ -43,8 +43,8 @@ def with_score_traffic(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _beside(column: str, *, before: bool) -> pl.Expr:
     """Return a column of the next row, before or after, that is neither elementwise nor a copy."""
-    other = pl.when(pl.col("op").is_in([names.ELEMENTWISE, names.COPY]).not_()).then(pl.col(column))
-    return other.shift(1).forward_fill() if before else other.shift(-1).backward_fill()
+    other_operators = pl.when(pl.col("op").is_in([names.ELEMENTWISE, names.COPY]).not_()).then(pl.col(column))
+    return other_operators.shift(1).forward_fill() if before else other_operators.shift(-1).backward_fill()
 
 
 def _with_casts(frame: pl.DataFrame) -> pl.DataFrame:
@@ -80,8 +80,8 @@ def _with_copies(frame: pl.DataFrame) -> pl.DataFrame:
         pl.lit(1, pl.Int64).alias("writes"),
         pl.lit(0).alias("_step"),
     )
-    whole = pl.concat([placed, copies], how="diagonal_relaxed").sort("_row", "_step")
-    return whole.drop("_row", "_step")
+    with_copies = pl.concat([placed, copies], how="diagonal_relaxed").sort("_row", "_step")
+    return with_copies.drop("_row", "_step")
 
 
 #: Steps of one attention row, in order: operator, and what differs between them.
@@ -99,8 +99,8 @@ def unfused(table: InputTable) -> InputTable:
     """
     if table.kind != "operators":
         return table
-    whole = with_score_traffic(_expanded(table.frame))
-    return table if whole is table.frame else read_table(whole)
+    expanded = with_score_traffic(_expanded(table.frame))
+    return table if expanded is table.frame else read_table(expanded)
 
 
 def _expanded(frame: pl.DataFrame) -> pl.DataFrame:
@@ -118,9 +118,13 @@ def _expanded(frame: pl.DataFrame) -> pl.DataFrame:
         return frame
     wide = "dtype" in frame.columns and not frame.filter(~chosen & (pl.col("dtype") == "fp32")).is_empty()
     steps = [s for s in _STEPS if wide or s != "widen"]
-    parts = [_step(fused, number, name, wide=wide) for number, name in enumerate(steps)]
-    rest = placed.filter(~chosen)
-    return pl.concat([rest, *parts], how="diagonal_relaxed").sort("_row", "_step").drop("_row", "_step")
+    step_rows = [_step(fused, number, name, wide=wide) for number, name in enumerate(steps)]
+    other_rows = placed.filter(~chosen)
+    return (
+        pl.concat([other_rows, *step_rows], how="diagonal_relaxed")
+        .sort("_row", "_step")
+        .drop("_row", "_step")
+    )
 
 
 def _step(fused: pl.DataFrame, number: int, name: str, *, wide: bool) -> pl.DataFrame:
@@ -143,8 +147,10 @@ def _step(fused: pl.DataFrame, number: int, name: str, *, wide: bool) -> pl.Data
         ],
         "values": [_op(names.GEMM), heads, queries.alias("m"), width.alias("n"), keys.alias("k")],
     }[name]
-    own = {"dtype"} if wide and name in {"widen", "softmax"} else set()
-    shared_columns = [pl.col(c) for c in ("_row", "dtype", "count") if c in fused.columns and c not in own]
+    own_columns = {"dtype"} if wide and name in {"widen", "softmax"} else set()
+    shared_columns = [
+        pl.col(c) for c in ("_row", "dtype", "count") if c in fused.columns and c not in own_columns
+    ]
     return fused.select(*shared_columns, *columns, pl.lit(number).alias("_step"))
 
 

@@ -53,9 +53,9 @@ def taken_as_recorded(run: Run, gpu: Gpu) -> str:
 
 def check_named(run: Run, gpu: str) -> None:
     """Raise BadInput where the GPU a user names is none, or of another maker than a run's unnamed one."""
-    given = load_gpu(gpu, part="sensor")
+    named_gpu = load_gpu(gpu, part="sensor")
     if recorded_gpu(run) is None:
-        check_maker(run, given)
+        check_maker(run, named_gpu)
 
 
 def _unnamed(run: Run) -> str:

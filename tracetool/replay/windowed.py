@@ -133,29 +133,40 @@ def bare(window: Window) -> Window:
 
 def _with_numbers(signatures: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return a window's signatures under the run's own numbers."""
-    own = window.numbers.gather(signatures["signature"].cast(pl.Int64))
-    return signatures.with_columns(own.cast(signatures.schema["signature"]).alias("signature"))
+    run_numbers = window.numbers.gather(signatures["signature"].cast(pl.Int64))
+    return signatures.with_columns(run_numbers.cast(signatures.schema["signature"]).alias("signature"))
 
 
 def _mean_coverage(
-    parts: Sequence[Mapping[str, float]], totals: Sequence[Mapping[str, Any]]
+    coverages: Sequence[Mapping[str, float]], totals: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
     weight = np.array([t["kernel_time_ms"] for t in totals])
-    weight = weight if weight.sum() > 0 else np.ones(len(parts))
-    return {key: float(np.average([p[key] for p in parts], weights=weight)) for key in parts[0]}
+    weight = weight if weight.sum() > 0 else np.ones(len(coverages))
+    return {
+        key: float(np.average([coverage[key] for coverage in coverages], weights=weight))
+        for key in coverages[0]
+    }
 
 
-def _added_totals(parts: Sequence[dict[str, Any]], idle_s: Floats, idle_reason: Gap) -> dict[str, Any]:
+def _added_totals(
+    window_records: Sequence[dict[str, Any]], idle_s: Floats, idle_reason: Gap
+) -> dict[str, Any]:
     """Return one clock's record from those of the windows and the idle time before each, with its reason."""
-    total = {key: _sum([p[key] for p in parts]) for key in parts[0] if key != "devices"}
+    total = {
+        key: _sum([record[key] for record in window_records]) for key in window_records[0] if key != "devices"
+    }
     for key in _SAME:
-        total[key] = parts[0][key]
+        total[key] = window_records[0][key]
     for key in _HIGHEST:
-        total[key] = max(p[key] for p in parts)
-    weights = [p["kernel_time_ms"] for p in parts]
-    for key in (k for k in parts[0] if k.startswith("throttled_share")):
-        total[key] = float(np.average([p[key] for p in parts], weights=weights)) if sum(weights) > 0 else 0.0
-    gpus = max(1, len(parts[0].get("devices", ())))
+        total[key] = max(record[key] for record in window_records)
+    weights = [record["kernel_time_ms"] for record in window_records]
+    for key in (k for k in window_records[0] if k.startswith("throttled_share")):
+        total[key] = (
+            float(np.average([record[key] for record in window_records], weights=weights))
+            if sum(weights) > 0
+            else 0.0
+        )
+    gpus = max(1, len(window_records[0].get("devices", ())))
     idle_ms = 1e3 * float(idle_s.sum())
     idle_j = gpus * total["idle_power_w"] * 1e-3 * idle_ms
     for end in _ENDS:
@@ -171,14 +182,19 @@ def _added_totals(parts: Sequence[dict[str, Any]], idle_s: Floats, idle_reason: 
     total["gap_counts"][reason] += gpus * int((idle_s > 0).sum())
     for stem, (energy, time) in _MEANS.items():
         seconds = 1e-3 * total[time]
-        whole = total[f"{energy}_j"] / seconds if seconds > 0 else 0.0
+        mean_w = total[f"{energy}_j"] / seconds if seconds > 0 else 0.0
         if seconds > 0:  # errors of power alone: the mean of the windows' own, by time
-            spans = np.array([p[time] for p in parts])
+            spans = np.array([record[time] for record in window_records])
             for end in ("_low", "_high"):
-                apart = np.average([p[f"{stem}{end}_w"] - p[f"{stem}_w"] for p in parts], weights=spans)
-                total[f"{stem}{end}_w"] = max(0.0, whole + float(apart))
-        total[f"{stem}_w"] = whole
-    total["devices"] = _added_devices([p.get("devices", []) for p in parts], total, idle_j / gpus)
+                apart = np.average(
+                    [record[f"{stem}{end}_w"] - record[f"{stem}_w"] for record in window_records],
+                    weights=spans,
+                )
+                total[f"{stem}{end}_w"] = max(0.0, mean_w + float(apart))
+        total[f"{stem}_w"] = mean_w
+    total["devices"] = _added_devices(
+        [record.get("devices", []) for record in window_records], total, idle_j / gpus
+    )
     return total
 
 
@@ -189,10 +205,10 @@ def _sum(values: Sequence[Any]) -> Any:
 
 
 def _added_devices(
-    parts: Sequence[Sequence[Mapping[str, Any]]], total: Mapping[str, Any], idle_j: float
+    window_devices: Sequence[Sequence[Mapping[str, Any]]], total: Mapping[str, Any], idle_j: float
 ) -> list[dict[str, Any]]:
     merged: dict[int, dict[str, Any]] = {}
-    for record in (r for part in parts for r in part):
+    for record in (r for devices in window_devices for r in devices):
         into = merged.setdefault(record["device"], {"device": record["device"]})
         for key, value in record.items():
             if key == "peak_power_w":

@@ -66,11 +66,11 @@ class Altered:
         products, convert, _ = _products(booked, clock_mhz, self.dtype)
         sizes = [products.rows.number(c) for c in ("m", "n", "k")]
         rows = products.rows_of_step(booked.of_signatures()) if self.rows != 1.0 else 0.0
-        grown, taken = list(sizes), np.zeros(len(sizes[0]), np.bool_)
+        grown, has_grown = list(sizes), np.zeros(len(sizes[0]), np.bool_)
         for at in (0, 2, 1):  # one dimension of each: rows of activations, else the sum over them
-            here = (sizes[at] == rows) & ~taken
-            grown[at] = np.where(here, np.round(sizes[at] * self.rows), sizes[at])
-            taken |= here
+            along_rows = (sizes[at] == rows) & ~has_grown
+            grown[at] = np.where(along_rows, np.round(sizes[at] * self.rows), sizes[at])
+            has_grown |= along_rows
         texts = products.rows.text("dtype")
         if self.dtype:
             texts = np.where(convert, self.dtype, texts)
@@ -103,12 +103,12 @@ def converted(booked: Ledger, before: Altered, gpu: Gpu, dtype: str) -> Altered:
         raise BadInput(
             f"--precision {dtype}: {gpu.name} has no tensor (matrix) cores for it", "another format or GPU"
         )
-    _, convert, whole = _products(booked, booked.clock.recorded_mhz, dtype)
+    _, convert, run_j = _products(booked, booked.clock.recorded_mhz, dtype)
     if not convert.any():
         raise BadInput.in_file(
             booked.energies.run.path, f"has no matrix products wider than {dtype}", "leave --precision out"
         )
-    share = 100.0 * float(booked.of_signatures()[convert].sum()) / whole
+    share = 100.0 * float(booked.of_signatures()[convert].sum()) / run_j
     note = (
         f"{counted(int(convert.sum()), 'kind')} of products run in {dtype}, {share:.0f} % of the energy;"
         " kernels that convert their operands are not added"
@@ -132,7 +132,7 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
     """
     if not 0.01 <= factor <= 100.0:
         raise BadInput(f"--batch {factor:g}: the factor must lie between 0.01 and 100", "e.g. --batch 2")
-    products, _, whole = _products(booked, clock_mhz, "")
+    products, _, run_j = _products(booked, clock_mhz, "")
     energies = booked.of_signatures()
     rows_of_step = products.rows_of_step(energies)
     if not rows_of_step:
@@ -143,17 +143,17 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
         )
     assert booked.recorded.replays is not None
     rows = booked.recorded.replays.rows
-    known = shaped(booked.recorded.signatures.sort("signature")["predicted_from"])
-    grows = known & ~products.known & (rows.family != names.OPTIMIZER)
+    has_shape = shaped(booked.recorded.signatures.sort("signature")["predicted_from"])
+    grows = has_shape & ~products.known & (rows.family != names.OPTIMIZER)
     columns = dict(rows.columns)
     scaled: Bools = np.zeros(len(rows), np.bool_)
     for column in (*_BATCHED, *_COUNTED):
         value = rows.number(column)
-        here = grows & ~scaled & np.isfinite(value)
+        grown_here = grows & ~scaled & np.isfinite(value)
         if column in _COUNTED:
-            here &= value % rows_of_step == 0
-        columns[column] = np.where(here, np.round(value * factor), value)
-        scaled |= here
+            grown_here &= value % rows_of_step == 0
+        columns[column] = np.where(grown_here, np.round(value * factor), value)
+        scaled |= grown_here
     at = np.flatnonzero(scaled)
     time, energy = np.ones(len(rows)), np.ones(len(rows))
     if len(at):
@@ -164,14 +164,14 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
         )
         time[at] = then.timing.duration_s[:, 0] / plain.timing.duration_s[:, 0]
         energy[at] = then.energy_j[:, 0] / plain.energy_j[:, 0]
-    blind = ~known
+    blind = ~has_shape
     middle = (1.0 + factor) / 2.0
     time[blind], energy[blind] = middle, middle
     open_share = np.where(blind, abs(factor - 1.0) / (1.0 + factor), 0.0)
     note = (
         f"a step has {rows_of_step:,.0f} rows;"
-        f" {100.0 * float(energies[scaled | products.known].sum()) / whole:.0f} % of the energy is priced at"
-        f" {rows_of_step * factor:,.0f} by shapes, {100.0 * float(energies[blind].sum()) / whole:.0f} %"
+        f" {100.0 * float(energies[scaled | products.known].sum()) / run_j:.0f} % of the energy is priced at"
+        f" {rows_of_step * factor:,.0f} by shapes, {100.0 * float(energies[blind].sum()) / run_j:.0f} %"
         f" without known shapes at 1 to {factor:g} times"
     )
     return replace(
@@ -244,11 +244,11 @@ def overlapped(booked: Ledger, before: Altered) -> Altered:
     for side in booked.cut.sides:
         rows = side.activities().group_by("signature", "part").agg(pl.col("time_s").sum())
         place, seconds = rows["signature"].to_numpy(), rows["time_s"].to_numpy()
-        part = rows["part"].to_numpy()
-        exposed, moving = part == EXPOSED, part != WAITS  # a replay finds the waits anew
+        parts_of_time = rows["part"].to_numpy()
+        exposed, moving = parts_of_time == EXPOSED, parts_of_time != WAITS  # a replay finds the waits anew
         np.add.at(exposed_s, place[exposed], seconds[exposed])
         np.add.at(moving_s, place[moving], seconds[moving])
-        beside_s += float(seconds[~np.isin(part, (EXPOSED, WAITS, COPIED))].sum())
+        beside_s += float(seconds[~np.isin(parts_of_time, (EXPOSED, WAITS, COPIED))].sum())
     if exposed_s.sum() <= 0:
         raise BadInput.in_file(
             booked.energies.run.path, "has no exposed communication to overlap", "leave --overlap out"
@@ -273,8 +273,8 @@ def _products(booked: Ledger, clock_mhz: float, dtype: str) -> tuple[Products, B
     """Return the matrix products, which of them are wider than a format, and the run's energy. [J]"""
     recorded = booked.recorded
     assert recorded.replays is not None
-    known = shaped(recorded.signatures.sort("signature")["predicted_from"])
-    products = Products.of(recorded.replays.rows, load_gpu(recorded.gpu), clock_mhz, known)
+    has_shape = shaped(recorded.signatures.sort("signature")["predicted_from"])
+    products = Products.of(recorded.replays.rows, load_gpu(recorded.gpu), clock_mhz, has_shape)
     size = np.array([BYTES.get(str(d), 0.0) for d in products.rows.text("dtype")])
     wider = products.known & (size > BYTES.get(dtype, np.inf))
     if dtype == "tf32":

@@ -57,27 +57,27 @@ class WhatIf:
 
     def each(self) -> list[tuple[str, str, WhatIf]]:
         """Return every part alone: its kind, what it says, and the question with it alone."""
-        parts = [("scale", f"{k} x {v:g}", WhatIf(scale={k: v})) for k, v in self.scale.items()]
-        parts += [("drop", f"without {name}", WhatIf(drop=(name,))) for name in self.drop]
+        questions = [("scale", f"{k} x {v:g}", WhatIf(scale={k: v})) for k, v in self.scale.items()]
+        questions += [("drop", f"without {name}", WhatIf(drop=(name,))) for name in self.drop]
         if self.clock_mhz is not None:
-            parts.append(("clock", f"clock {self.clock_mhz:,.0f} MHz", WhatIf(clock_mhz=self.clock_mhz)))
+            questions.append(("clock", f"clock {self.clock_mhz:,.0f} MHz", WhatIf(clock_mhz=self.clock_mhz)))
         if self.power_cap_w is not None:
-            parts.append(
+            questions.append(
                 ("power cap", f"cap {self.power_cap_w:,.0f} W", WhatIf(power_cap_w=self.power_cap_w))
             )
         if self.precision is not None:
-            parts.append(("precision", f"products in {self.precision}", WhatIf(precision=self.precision)))
+            questions.append(("precision", f"products in {self.precision}", WhatIf(precision=self.precision)))
         if self.batch is not None:
-            parts.append(("batch", f"batch x {self.batch:g}", WhatIf(batch=self.batch)))
-        parts += [("fuse", f"{a} with {b} fused", WhatIf(fuse=((a, b),))) for a, b in self.fuse]
+            questions.append(("batch", f"batch x {self.batch:g}", WhatIf(batch=self.batch)))
+        questions += [("fuse", f"{a} with {b} fused", WhatIf(fuse=((a, b),))) for a, b in self.fuse]
         if self.overlap:
-            parts.append(("overlap", "communication overlapped", WhatIf(overlap=True)))
-        parts += [("without", f"without '{name}'", WhatIf(without=(name,))) for name in self.without]
+            questions.append(("overlap", "communication overlapped", WhatIf(overlap=True)))
+        questions += [("without", f"without '{name}'", WhatIf(without=(name,))) for name in self.without]
         if self.instant_host:
-            parts.append(("host", "a host that takes no time", WhatIf(instant_host=True)))
+            questions.append(("host", "a host that takes no time", WhatIf(instant_host=True)))
         if self.no_waits:
-            parts.append(("host", "a host that does not wait", WhatIf(no_waits=True)))
-        return parts
+            questions.append(("host", "a host that does not wait", WhatIf(no_waits=True)))
+        return questions
 
 
 def parse_pairs(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -95,7 +95,7 @@ def parse_pairs(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """
     pairs = []
     for text in texts:
-        first, comma, second = (part.strip() for part in text.partition(","))
+        first, comma, second = (word.strip() for word in text.partition(","))
         if not (first and comma and second) or "," in second:
             raise BadInput(f"--fuse {text!r} is not two kinds of kernels", "e.g. --fuse norm,elementwise")
         pairs.append((first, second))

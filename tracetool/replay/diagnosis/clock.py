@@ -73,13 +73,13 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
     """
     spec = load_gpu(recorded.gpu)
     at_mhz = float(recorded.totals[0]["clock_mhz"])
-    every = default_clocks(spec)
-    swept = [_swept(run, gpu, spec, with_reference(every[::_EVERY], at_mhz))]
+    supported = default_clocks(spec)
+    swept = [_swept(run, gpu, spec, with_reference(supported[::_EVERY], at_mhz))]
     best_mhz = _least(swept)[0]
-    near = int(np.argmin(np.abs(np.array(every) - best_mhz)))
+    near = int(np.argmin(np.abs(np.array(supported) - best_mhz)))
     tried = {t["clock_mhz"] for t in swept[0].totals}
     # the least among a sweep's clocks lies between its neighbors of those tried
-    if between := [mhz for mhz in every[max(near - _EVERY + 1, 0) : near + _EVERY] if mhz not in tried]:
+    if between := [mhz for mhz in supported[max(near - _EVERY + 1, 0) : near + _EVERY] if mhz not in tried]:
         swept.append(_swept(run, gpu, spec, between))
     best_mhz, best_j = _least(swept)
     at_mhz, here_j = min(
@@ -129,8 +129,8 @@ def _reason(run: Run, gpu: Gpu, at_mhz: float, best_mhz: float) -> tuple[str, st
         return THERMAL, f"{float(hot.median()):.0f} °C in the median"  # type: ignore[arg-type]
     limits, drawn = log["power_limit_w"].drop_nulls(), log["power_w"].drop_nulls()
     limit = float(limits.median()) if len(limits) else float(gpu.power_limit_w)  # type: ignore[arg-type]
-    held = power_calibration_of(gpu).cap_share * limit
+    cap_w = power_calibration_of(gpu).cap_share * limit
     most = float(drawn.quantile(0.95) or 0.0) if len(drawn) else 0.0
-    if limit < _LOWERED * gpu.power_limit_w or most >= _AT_LIMIT * held:
+    if limit < _LOWERED * gpu.power_limit_w or most >= _AT_LIMIT * cap_w:
         return CAP, f"limit {limit:.0f} W, the GPU's own {gpu.power_limit_w:.0f} W"
     return LOW_CLOCK, f"limit {limit:.0f} W, {most:.0f} W drawn in the 95th percentile"

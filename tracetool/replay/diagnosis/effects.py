@@ -67,11 +67,13 @@ def effect_of(
     work : float
         Work of the altered run over that of the recorded one. [1]
     """
-    whole = booked.totals.row(-1, named=True)
+    run_totals = booked.totals.row(-1, named=True)
     saving = booked.energy_j - energy_j
-    own = (whole["energy_high_j"] - whole["energy_low_j"]) / 2.0 / max(booked.energy_j, 1e-300)
-    saving_half = math.hypot(half_j, own * saving)
-    energy_half = math.hypot(half_j, own * energy_j)
+    energy_half_share = (
+        (run_totals["energy_high_j"] - run_totals["energy_low_j"]) / 2.0 / max(booked.energy_j, 1e-300)
+    )
+    saving_half = math.hypot(half_j, energy_half_share * saving)
+    energy_half = math.hypot(half_j, energy_half_share * energy_j)
     return Effect(
         saving,
         saving - saving_half,

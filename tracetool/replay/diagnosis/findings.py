@@ -147,19 +147,21 @@ def _proved(remedy: str, effort: str, proof: Proof) -> str:
 
 def _telemetry(booked: Ledger) -> list[Finding]:
     """Return a finding where the joules are not measured, or hardly."""
-    whole = booked.totals.row(-1, named=True)
-    half = (whole["energy_high_j"] - whole["energy_low_j"]) / 2.0
+    run_totals = booked.totals.row(-1, named=True)
+    half = (run_totals["energy_high_j"] - run_totals["energy_low_j"]) / 2.0
     sentences = []
     if booked.energies.measured is None:
-        sentences.append(f"{TELEMETRY}: no usable power log, {number(whole['energy_j'])} J are predicted")
-    elif half > _WIDE * whole["energy_j"]:
         sentences.append(
-            f"{TELEMETRY}: the log leaves {100 * half / whole['energy_j']:.0f} % of the joules open"
+            f"{TELEMETRY}: no usable power log, {number(run_totals['energy_j'])} J are predicted"
+        )
+    elif half > _WIDE * run_totals["energy_j"]:
+        sentences.append(
+            f"{TELEMETRY}: the log leaves {100 * half / run_totals['energy_j']:.0f} % of the joules open"
         )
     if not booked.clock.stated:
         sentences.append(f"{TELEMETRY}: no clock logged, taken as {booked.clock.recorded_mhz:,.0f} MHz")
     if not sentences:
         return []
     remedy = "log power and clocks beside the trace (tracetool record)"
-    ends = (whole["energy_j"], whole["energy_low_j"], whole["energy_high_j"])
+    ends = (run_totals["energy_j"], run_totals["energy_low_j"], run_totals["energy_high_j"])
     return [Finding(TELEMETRY, *ends, 1.0, remedy, "setting", [], None, tuple(sentences))]

@@ -90,13 +90,13 @@ def latent_factors(run: Run, booked: Ledger, by: str | Sequence[str]) -> LatentF
     by_name = pl.concat(frames).group_by("name", maintain_order=True)
     summed = by_name.agg(pl.exclude("memory").sum(), pl.max("memory"))
     total = booked.totals.row(-1, named=True)
-    whole = summed.select(
+    run_row = summed.select(
         pl.lit(RUN_ROW).alias("name"),
         pl.exclude("name", "memory", "half_j").sum(),
         pl.lit((total["energy_high_j"] - total["energy_low_j"]) / 2.0).alias("half_j"),
         pl.max("memory"),
     ).select(summed.columns)
-    ordered = pl.concat([summed.sort("energy_j", descending=True, maintain_order=True), whole])
+    ordered = pl.concat([summed.sort("energy_j", descending=True, maintain_order=True), run_row])
     return LatentFactors(load_schema("latent_factors").conform(_rated(ordered, booked)), keys)
 
 
@@ -117,15 +117,15 @@ def _per_launch(run: Run, booked: Ledger) -> pl.DataFrame:
     if (at := np.flatnonzero(shaped)).size:
         alone = predict_rows(rows.take(at), gpu, np.array([mhz]), power_cap_w=np.inf).timing
         ceiling[at] = alone.duration_s[:, 0] * alone.low[:, 0]
-    known = shaped.astype(np.float64)
+    is_shaped = shaped.astype(np.float64)
     switching = rows.number(MEASURED_SWITCHING)
     columns = {
-        "useful_flops": work.useful_flops * known,
-        "issued_flops": np.maximum(_issued(predicted.timing.work), work.useful_flops) * known,
-        "shaped_flops": work.useful_flops * known,
-        "dram_bytes": work.dram_bytes * known,
+        "useful_flops": work.useful_flops * is_shaped,
+        "issued_flops": np.maximum(_issued(predicted.timing.work), work.useful_flops) * is_shaped,
+        "shaped_flops": work.useful_flops * is_shaped,
+        "dram_bytes": work.dram_bytes * is_shaped,
         "roof_s": np.where(shaped & np.isfinite(roof), roof, 0.0),
-        "known": known,
+        "known": is_shaped,
         "ceiling_s": ceiling,
         "attained": (ceiling > 0).astype(np.float64),
         "sm_active": predicted.timing.sm_active[:, 0],
@@ -133,7 +133,7 @@ def _per_launch(run: Run, booked: Ledger) -> pl.DataFrame:
         "base_w": base_j / np.maximum(predicted.timing.duration_s[:, 0], 1e-300),
         "switching": np.nan_to_num(switching),
         "stated": np.isfinite(switching).astype(np.float64),
-        "memory": work.dram_bytes * known / _memory_bytes(run, gpu),
+        "memory": work.dram_bytes * is_shaped / _memory_bytes(run, gpu),
     }
     return pl.DataFrame({"signature": np.arange(len(rows)), **columns})
 
@@ -210,9 +210,9 @@ def _rated(rows: pl.DataFrame, booked: Ledger) -> pl.DataFrame:
         gpu.peak_flops("fp32", gpu.clock_rated_mhz)
     )
 
-    def ratio(part: str | pl.Expr, whole: str | pl.Expr) -> pl.Expr:
-        below = pl.col(whole) if isinstance(whole, str) else whole
-        above = pl.col(part) if isinstance(part, str) else part
+    def ratio(numerator: str | pl.Expr, denominator: str | pl.Expr) -> pl.Expr:
+        below = pl.col(denominator) if isinstance(denominator, str) else denominator
+        above = pl.col(numerator) if isinstance(numerator, str) else numerator
         return pl.when(below > 0).then(above / below)
 
     span = pl.col("time_ms") + pl.col("idle_ms")

@@ -163,17 +163,17 @@ def ledger(
         .join(named, on="signature", how="left")
         .filter((pl.col("energy_j") != 0.0) | (pl.col("time_ms") > 0))
     )
-    whole = _together(summed, rows, len(sides) * sides[0].parts.span_ns * 1e-6)
-    run_j = whole["energy_j"][-1]
+    cause_totals = _together(summed, rows, len(sides) * sides[0].parts.span_ns * 1e-6)
+    run_j = cause_totals["energy_j"][-1]
     rows = rows.with_columns((pl.col("energy_j") / run_j).alias("share"))
     measured = () if energies.measured is None else energies.measured.notes
     serialized = bool(serialized_notes(run))
-    withheld = tuple(name for name in whole["cause"] if serialized and name in causes.BY_TIMING)
+    withheld = tuple(name for name in cause_totals["cause"] if serialized and name in causes.BY_TIMING)
     return Ledger(
         load_schema("diagnosis").conform(
             rows.sort("energy_j", descending=True, nulls_last=True, maintain_order=True)
         ),
-        whole,
+        cause_totals,
         recorded,
         choice,
         energies,

@@ -127,20 +127,20 @@ class Products:
         at = np.flatnonzero(self.known)
         if not len(at):
             return time_s, energy_j
-        part = self.rows.take(at)
-        m, n, k = (part.number(c) for c in ("m", "n", "k")) if sizes is None else (v[at] for v in sizes)
+        known_rows = self.rows.take(at)
+        m, n, k = (known_rows.number(c) for c in ("m", "n", "k")) if sizes is None else (v[at] for v in sizes)
         if aligned:
             n, k = (np.where(v > 1, np.ceil(v / ALIGNED) * ALIGNED, v) for v in (n, k))
         if few is not None:
             thin = m <= n
             m, n = np.where(thin, few[at], m), np.where(thin, n, few[at])
-        text = part.text("dtype") if dtypes is None else dtypes[at]
+        text = known_rows.text("dtype") if dtypes is None else dtypes[at]
         text = text if dtype is None else np.full(len(at), dtype, dtype=object)
-        asked = OperatorColumns(
+        altered = OperatorColumns(
             np.full(len(at), names.GEMM, dtype=object),
-            {"dtype": text, "m": m, "n": n, "k": k, "batch": part.number("batch", 1.0)},
+            {"dtype": text, "m": m, "n": n, "k": k, "batch": known_rows.number("batch", 1.0)},
         )
-        predicted = predict_rows(asked, self.gpu, np.array([self.clock_mhz]), power_cap_w=np.inf)
+        predicted = predict_rows(altered, self.gpu, np.array([self.clock_mhz]), power_cap_w=np.inf)
         time_s[at], energy_j[at] = predicted.timing.duration_s[:, 0], predicted.energy_j[:, 0]
         return time_s, energy_j
 

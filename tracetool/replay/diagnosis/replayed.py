@@ -153,7 +153,7 @@ def rescaled(replays: RunReplay, time: Floats, energy: Floats) -> RunReplay:
         pred,
         timing=replace(pred.timing, duration_s=pred.timing.duration_s * shorter),
         energy_j=pred.energy_j * cheaper,
-        parts_j={name: part * cheaper for name, part in pred.parts_j.items()},
+        parts_j={name: part_j * cheaper for name, part_j in pred.parts_j.items()},
     )
     if replays.governed is None or 0 not in replays.governed.at:
         return replace(replays, predicted=changed, governed=None)

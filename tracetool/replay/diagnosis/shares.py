@@ -102,20 +102,20 @@ def kernel_shares(
     :math:`x_c = w_c \prod_{b < c} (1 - w_b)`; what is left last is useful, so the shares sum to one.
     """
     products = Products.of(rows, gpu, clock_mhz, from_shapes)
-    taken = {name: np.zeros(len(rows)) for name in PLACE}
-    taken[COPIES] = np.where(_moves_only(rows), 1.0, 0.0)
-    taken[CHAIN] = chain_shares(kernels, rows)
-    _product_shares(taken, products, measured)
-    disturbed = (taken[PRECISION] > 0) | (taken[MISALIGNED] > 0)
-    taken[SLOW] = _slow(rows, gpu, clock_mhz, from_shapes & ~disturbed, measured)
-    taken[BATCH] = np.where(disturbed, 0.0, _batch(products))
-    whole = disturbed | (taken[BATCH] > 0)
-    taken[PADDING] = np.where(whole, 0.0, _padding(recorded, from_shapes))
-    taken[TAIL] = np.where(whole, 0.0, _tail(rows, recorded, from_shapes, measured))
-    taken.update(clock_shares)
+    shares_of = {name: np.zeros(len(rows)) for name in PLACE}
+    shares_of[COPIES] = np.where(_moves_only(rows), 1.0, 0.0)
+    shares_of[CHAIN] = chain_shares(kernels, rows)
+    _product_shares(shares_of, products, measured)
+    disturbed = (shares_of[PRECISION] > 0) | (shares_of[MISALIGNED] > 0)
+    shares_of[SLOW] = _slow(rows, gpu, clock_mhz, from_shapes & ~disturbed, measured)
+    shares_of[BATCH] = np.where(disturbed, 0.0, _batch(products))
+    disturbed_or_small = disturbed | (shares_of[BATCH] > 0)
+    shares_of[PADDING] = np.where(disturbed_or_small, 0.0, _padding(recorded, from_shapes))
+    shares_of[TAIL] = np.where(disturbed_or_small, 0.0, _tail(rows, recorded, from_shapes, measured))
+    shares_of.update(clock_shares)
     shares, remaining = np.zeros((len(rows), len(CAUSES))), np.ones(len(rows))
     for one in CAUSES[1:]:
-        shares[:, PLACE[one.name]] = remaining * taken[one.name]
+        shares[:, PLACE[one.name]] = remaining * shares_of[one.name]
         remaining = remaining - shares[:, PLACE[one.name]]
     shares[:, PLACE[USEFUL]] = remaining
     return shares
@@ -126,7 +126,7 @@ def _moves_only(rows: OperatorColumns) -> Bools:
     return np.asarray((rows.family == names.COPY) | within_gpu(rows))
 
 
-def _product_shares(taken: dict[str, Floats], products: Products, measured: Measured) -> None:
+def _product_shares(shares_of: dict[str, Floats], products: Products, measured: Measured) -> None:
     """Fill in what products in a wide format or of odd sizes take over undisturbed ones."""
     if not products.known.any():
         return
@@ -144,7 +144,7 @@ def _product_shares(taken: dict[str, Floats], products: Products, measured: Meas
         (PRECISION, products.wide, half_j),
         (MISALIGNED, products.odd & (measured.duration_s > _SLOWER * time_factor * plain_s), plain_j),
     ):
-        taken[name] = np.where(which, saved_share(energy_factor * reference_j, each_j), 0.0)
+        shares_of[name] = np.where(which, saved_share(energy_factor * reference_j, each_j), 0.0)
 
 
 def _batch(products: Products) -> Floats:
@@ -165,8 +165,8 @@ def _padding(recorded: Prediction, from_shapes: Bools) -> Floats:
         extra = np.where(issued > 0, np.clip(1.0 - work.useful_flops / issued, 0.0, 1.0), 0.0)
     bound = recorded.timing.busy_s["tensor"][:, 0] > recorded.timing.busy_s["dram"][:, 0]
     counted = recorded.parts_j["compute"][:, 0] + recorded.parts_j["onchip"][:, 0]
-    whole = np.sum([part[:, 0] for part in recorded.parts_j.values()], axis=0)
-    of = np.where(bound, 1.0, np.divide(counted, whole, out=np.zeros_like(whole), where=whole > 0))
+    total_j = np.sum([part_j[:, 0] for part_j in recorded.parts_j.values()], axis=0)
+    of = np.where(bound, 1.0, np.divide(counted, total_j, out=np.zeros_like(total_j), where=total_j > 0))
     return np.where(from_shapes, extra * of, 0.0)
 
 

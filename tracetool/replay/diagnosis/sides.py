@@ -60,10 +60,10 @@ class Side:
         n, whole_s = len(signature), parts.shared_s.sum(axis=0)
         share = np.divide(parts.shared_s, whole_s, out=np.zeros_like(parts.shared_s), where=whole_s > 0)
         share[0, whole_s <= 0] = 1.0  # what lasts no time has its energy all the same
-        part, piece = np.nonzero(share)
-        keys = signature[piece] * len(BUSY) + part
+        busy_part, piece = np.nonzero(share)
+        keys = signature[piece] * len(BUSY) + busy_part
         present, place = np.unique(keys, return_inverse=True)
-        of_pair = sparse.csr_matrix((share[part, piece], (place, piece)), shape=(len(present), n))
+        of_pair = sparse.csr_matrix((share[busy_part, piece], (place, piece)), shape=(len(present), n))
         cause = np.array([PLACE[c] for c in _OF_IDLE], dtype=np.int64)[parts.idle_cause]
         cause[parts.idle.whole_s > LONG_IDLE_S] = PLACE[causes.IDLE]
         idle_places = np.unique(cause)
@@ -134,9 +134,13 @@ class Side:
         cells = self.of_pair.tocoo()
         pair, piece = cells.row.astype(np.int64), cells.col.astype(np.int64)
         weight = cells.data * self.weight[piece]
-        whole = np.bincount(pair, weight, len(self.pairs))
+        pair_weight = np.bincount(pair, weight, len(self.pairs))
         count = np.bincount(pair, minlength=len(self.pairs))
-        share = np.where(whole[pair] > 0, weight / np.where(whole > 0, whole, 1.0)[pair], 1.0 / count[pair])
+        share = np.where(
+            pair_weight[pair] > 0,
+            weight / np.where(pair_weight > 0, pair_weight, 1.0)[pair],
+            1.0 / count[pair],
+        )
         return pl.DataFrame(
             {
                 "row": self.parts.pieces.rows[piece].astype(np.int64),
@@ -173,21 +177,21 @@ class Side:
             Groups.
         """
         pieces, n = self.parts.pieces, len(of_piece)
-        share = sparse.csr_matrix((np.ones(n), (of_piece, np.arange(n))), shape=(count, n))
+        group_shares = sparse.csr_matrix((np.ones(n), (of_piece, np.arange(n))), shape=(count, n))
         gap_s, idle_s = (np.append(np.bincount(of_idle, s, count), s.sum()) for s in self.parts.idle.held_s())
-        whole = sparse.csr_matrix(sparse.vstack([share, np.ones((1, n))]))
+        shares_and_total = sparse.csr_matrix(sparse.vstack([group_shares, np.ones((1, n))]))
         times = self.parts.shared_s.sum(axis=0)
-        sets = SetTimes(pieces.rows, whole, times, gap_s, idle_s, pieces.part, pieces.waits)
+        sets = SetTimes(pieces.rows, shares_and_total, times, gap_s, idle_s, pieces.part, pieces.waits)
         energy, _ = _energy_of(energies, self.device, sets)
         return np.asarray((energy.high_j - energy.low_j)[:-1] / 2.0)
 
     def pair_shares(self, shares: Floats) -> Floats:
         """Return the share of each cause in each (signature, part). Shape (p, causes), rows sum to 1."""
         of = shares[self.pairs[:, 0]].copy()
-        part = self.pairs[:, 1]
+        busy_part = self.pairs[:, 1]
         for at, name in ((EXPOSED, causes.EXPOSED), (WAITS, causes.RANKS)):
-            of[part == at] = _only(name)
-        of[(part == COPIED) & self.host_copy] = _only(causes.HOST_COPIES)
+            of[busy_part == at] = _only(name)
+        of[(busy_part == COPIED) & self.host_copy] = _only(causes.HOST_COPIES)
         return of
 
 

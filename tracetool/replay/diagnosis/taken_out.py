@@ -53,7 +53,7 @@ class Closed:
         return (float(gap_ns.sum()) - away_ns) * 1e-9 + self.pauses_s
 
 
-def by_option(booked: Ledger, asked: WhatIf) -> WhatIf:
+def by_option(booked: Ledger, question: WhatIf) -> WhatIf:
     """Return a question with the causes to take out stated as the options that do so, where one does.
 
     Raises
@@ -62,7 +62,7 @@ def by_option(booked: Ledger, asked: WhatIf) -> WhatIf:
         If a cause is not known, or the run has nothing of it.
     """
     present = booked.totals["cause"].to_list()[:-1]
-    for name in asked.without:
+    for name in question.without:
         if name not in NAMES[1:]:
             raise BadInput(f"--without {name!r} is no cause", f"known: {', '.join(NAMES[1:])}")
         if name not in present:
@@ -77,19 +77,19 @@ def by_option(booked: Ledger, asked: WhatIf) -> WhatIf:
         gpu_w = float(load_gpu(booked.recorded.gpu).power_limit_w)
         limit_w = gpu_w if name == causes.CAP else None
         options[name] = WhatIf(clock_mhz=booked.clock.best_mhz, power_cap_w=limit_w)
-    remaining = tuple(dict.fromkeys(name for name in asked.without if name not in options))
-    named = [options[name] for name in asked.without if name in options]
+    remaining = tuple(dict.fromkeys(name for name in question.without if name not in options))
+    named = [options[name] for name in question.without if name in options]
     return replace(
-        asked,
+        question,
         without=remaining,
-        overlap=asked.overlap or any(one.overlap for one in named),
-        instant_host=asked.instant_host or any(one.instant_host for one in named),
-        no_waits=asked.no_waits or any(one.no_waits for one in named),
+        overlap=question.overlap or any(one.overlap for one in named),
+        instant_host=question.instant_host or any(one.instant_host for one in named),
+        no_waits=question.no_waits or any(one.no_waits for one in named),
         clock_mhz=next(
-            (mhz for one in (asked, *named) if (mhz := one.clock_mhz) is not None),
+            (mhz for one in (question, *named) if (mhz := one.clock_mhz) is not None),
             None,
         ),
-        power_cap_w=next((w for one in (asked, *named) if (w := one.power_cap_w) is not None), None),
+        power_cap_w=next((w for one in (question, *named) if (w := one.power_cap_w) is not None), None),
     )
 
 
@@ -105,8 +105,8 @@ def without_waste(booked: Ledger, before: Altered, name: str) -> Altered:
     if name in _WAITING:
         part_ms = np.minimum(1e3 * part_j / booked.idle_w, whole_ms)
     time, energy = (
-        np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
-        for part, whole in ((part_ms, whole_ms), (part_j, whole_j))
+        np.divide(cause_share, total, out=np.zeros_like(total), where=total > 0)
+        for cause_share, total in ((part_ms, whole_ms), (part_j, whole_j))
     )
     return replace(before, time=before.time * (1.0 - time), energy=before.energy * (1.0 - energy))
 

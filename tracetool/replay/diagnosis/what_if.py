@@ -55,14 +55,14 @@ class WhatIfAnswer:
         return asdict(self)
 
 
-def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> WhatIfAnswer:
+def what_if(run: Run, booked: Ledger, question: WhatIf, gpu: str | None = None) -> WhatIfAnswer:
     r"""Replay a run with everything asked for, and with each part alone.
 
     Parameters
     ----------
     run, booked : Run, Ledger
         The run and its joules by cause.
-    asked : WhatIf
+    question : WhatIf
         What is otherwise.
     gpu : str, optional
         The GPU, where the trace does not name it.
@@ -80,22 +80,22 @@ def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> 
     all parts, that of the run's own energy, and what is open of each kernel's share in it,
     :math:`(1 - r_k - s / E)\,h_k`.
     """
-    asked = taken_out.by_option(booked, asked)
-    parts = asked.each()
-    if not parts:
+    question = taken_out.by_option(booked, question)
+    questions = question.each()
+    if not questions:
         raise BadInput("nothing is otherwise", "e.g. --clock 1200")
     plain = as_recorded(booked, taken_out.closed(booked, ()))
     effects, half_j, notes = [], 0.0, []
-    for kind, name, one in parts:
-        answer, told = _answer(run, booked, one, gpu, plain)
+    for kind, name, one in questions:
+        answer, answer_notes = _answer(run, booked, one, gpu, plain)
         part_j = _error(kind, one) * (booked.energy_j - answer.energy_j)
         half_j = math.hypot(half_j, part_j)
         effects.append(_effect(booked, name, answer, math.hypot(part_j, answer.open_j)))
-        notes += told
+        notes += answer_notes
     joint, alone = effects[0], tuple(effects)
-    if len(parts) > 1:
-        answer, _ = _answer(run, booked, asked, gpu, plain)
-        together = ", ".join(name for _, name, _ in parts)
+    if len(questions) > 1:
+        answer, _ = _answer(run, booked, question, gpu, plain)
+        together = ", ".join(name for _, name, _ in questions)
         # powers are open at the clock of all parts: a cap alone keeps the clock down that a part asks for
         joint = _effect(booked, together, answer, math.hypot(half_j, answer.open_j))
     sentences = (
@@ -116,48 +116,48 @@ def _error(kind: str, one: WhatIf) -> float:
 
 
 def _answer(
-    run: Run, booked: Ledger, asked: WhatIf, gpu: str | None, plain: AlteredRun
+    run: Run, booked: Ledger, question: WhatIf, gpu: str | None, plain: AlteredRun
 ) -> tuple[AlteredRun, list[str]]:
     """Return the run with all of a question, and notes on it."""
     predicted = booked.recorded
-    if asked.scale or asked.drop or asked.clock_mhz is not None or asked.power_cap_w is not None:
+    if question.scale or question.drop or question.clock_mhz is not None or question.power_cap_w is not None:
         predicted = predict_run(
             run,
             gpu,
-            None if asked.clock_mhz is None else [asked.clock_mhz],
-            power_cap_w=asked.power_cap_w,
-            scale=asked.scale,
-            drop=asked.drop,
+            None if question.clock_mhz is None else [question.clock_mhz],
+            power_cap_w=question.power_cap_w,
+            scale=question.scale,
+            drop=question.drop,
         )
-    if asked.instant_host:
+    if question.instant_host:
         predicted = _on_graph(predicted, with_instant_host)
-    if asked.no_waits:
+    if question.no_waits:
         predicted = _on_graph(predicted, without_waits)
     assert predicted.replays is not None
-    predicted = replace(predicted, replays=taken_out.edited(booked, predicted.replays, asked.without))
+    predicted = replace(predicted, replays=taken_out.edited(booked, predicted.replays, question.without))
     altered = unaltered(booked)
     clock_mhz = float(predicted.totals[0]["clock_mhz"])
     steps: list[Callable[[Altered], Altered]] = [
         lambda a, name=name: taken_out.without_waste(booked, a, name)  # type: ignore[misc]
-        for name in asked.without
+        for name in question.without
         if name not in taken_out.OF_THE_TIMELINE
     ]
     spec = load_gpu(booked.recorded.gpu)
-    if (precision := asked.precision) is not None:
+    if (precision := question.precision) is not None:
         steps.append(lambda a: converted(booked, a, spec, precision))
-    if (factor := asked.batch) is not None:
+    if (factor := question.batch) is not None:
         steps.append(lambda a: batched(booked, a, spec, clock_mhz, factor))
-    steps += [lambda a, pair=pair: fused(booked, a, *pair) for pair in asked.fuse]  # type: ignore[misc]
-    if asked.overlap:
+    steps += [lambda a, pair=pair: fused(booked, a, *pair) for pair in question.fuse]  # type: ignore[misc]
+    if question.overlap:
         steps.append(lambda a: overlapped(booked, a))
     for step in steps:
         altered = step(altered)
-    closed = taken_out.closed(booked, asked.without)
+    closed = taken_out.closed(booked, question.without)
     answer = replayed(booked, predicted, altered.priced(booked, clock_mhz), plain, closed)
-    notes = [*altered.notes, *_cap_note(booked, asked)]
+    notes = [*altered.notes, *_cap_note(booked, question)]
     opened_s = answer.idle_s - plain.idle_s
     if opened_s * 1e3 > _OPENED * plain.makespan_ms:
-        name = ", ".join(name for _, name, _ in asked.each())
+        name = ", ".join(name for _, name, _ in question.each())
         notes.append(f"{name}: {number(opened_s * 1e3)} ms more idle, at the host's recorded pace")
     return answer, notes
 
@@ -168,12 +168,12 @@ def _on_graph(predicted: PredictedRun, change: Callable[[Graph], Graph]) -> Pred
     return replace(predicted, replays=replace(predicted.replays, graph=change(predicted.replays.graph)))
 
 
-def _cap_note(booked: Ledger, asked: WhatIf) -> list[str]:
+def _cap_note(booked: Ledger, question: WhatIf) -> list[str]:
     """Say that a higher cap raises no clock that was asked for."""
     assert booked.recorded.replays is not None
-    if asked.power_cap_w is None or asked.clock_mhz is not None:
+    if question.power_cap_w is None or question.clock_mhz is not None:
         return []
-    if asked.power_cap_w <= booked.recorded.replays.cap.limit_w:
+    if question.power_cap_w <= booked.recorded.replays.cap.limit_w:
         return []
     mhz = booked.clock.recorded_mhz
-    return [f"cap {asked.power_cap_w:,.0f} W: the clock stays {mhz:,.0f} MHz (another: --clock)"]
+    return [f"cap {question.power_cap_w:,.0f} W: the clock stays {mhz:,.0f} MHz (another: --clock)"]
