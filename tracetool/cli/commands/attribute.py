@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -15,6 +17,9 @@ from tracetool.cli.arguments import (
     tariff_of,
 )
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+if TYPE_CHECKING:
+    from tracetool.api.result import Result
 
 app = typer.Typer()
 
@@ -88,10 +93,10 @@ def attribute(
     The sensor's window, update period and lag are undone; classes the log cannot identify say so
     and give the energy of their group. Without --prior the measurement is independent of the model.
     """
+    from tracetool.api.attribute import Attribution
     from tracetool.api.attribute import attribute as attribute_source
     from tracetool.cli.output import check_out, emit, save
     from tracetool.core.errors import BadInput
-    from tracetool.sources.request_log import is_request_log
 
     if identify or meter is not None:
         raise BadInput(
@@ -99,20 +104,31 @@ def attribute(
         )
     check_out(out)
     tariff = tariff_of(price, gco2_per_kwh, pue)
-    of_classes: dict[str, object] = {
-        "--windows": windows,
-        "--device": device,
-        "--prior": prior,
-        "--picture": picture,
-        "--bars": bars,
-    }
-    if by is not None:
-        refuse_given(of_classes, "is of a log's classes, not of the groups of --by")
+    subject = _subject(
+        source,
+        by,
+        of_groups={"--work": work, "--depth": depth},
+        of_classes={
+            "--windows": windows,
+            "--device": device,
+            "--prior": prior,
+            "--picture": picture,
+            "--bars": bars,
+        },
+        of_activities={
+            "--sensor": sensor,
+            "--price": price,
+            "--gco2-per-kwh": gco2_per_kwh,
+            "--pue": pue,
+        },
+    )
+    result: Result
+    if subject == "groups":
         from tracetool.api.energy_by import energy_by, parse_work
 
-        grouped = energy_by(
+        result = energy_by(
             source,
-            by.split(","),
+            (by or "").split(","),
             power=power,
             tz=tz,
             gpu=gpu,
@@ -121,35 +137,47 @@ def attribute(
             depth=depth,
             tariff=tariff,
         )
-        save(grouped, out)
-        emit(grouped, as_json=as_json, quiet=quiet, written=[out])
-        return
-    refuse_given(
-        {"--work": work, "--depth": depth}, "is of the groups of --by, which is not given", "e.g. --by range"
-    )
-    if is_request_log(source):
-        of_classes |= {"--sensor": sensor, "--price": price, "--gco2-per-kwh": gco2_per_kwh, "--pue": pue}
-        refuse_given(of_classes, "is of a run or a table of activities, not of requests")
+    elif subject == "requests":
         from tracetool.api.request_energy import request_energy
 
-        served = request_energy(source, power=power, tz=tz, gpu=gpu)
-        save(served, out)
-        emit(served, as_json=as_json, quiet=quiet, written=[out])
-        return
-    attributed = attribute_source(
-        source,
-        power=power,
-        tz=tz,
-        windows=windows,
-        gpu=gpu,
-        device=device,
-        sensor=sensor,
-        prior=prior,
-        tariff=tariff,
-    )
-    save(attributed, out)
-    if picture is not None:
-        attributed.plot_log().save(picture)
-    if bars is not None:
-        attributed.plot().save(bars)
-    emit(attributed, as_json=as_json, quiet=quiet, written=[out])
+        result = request_energy(source, power=power, tz=tz, gpu=gpu)
+    else:
+        result = attribute_source(
+            source,
+            power=power,
+            tz=tz,
+            windows=windows,
+            gpu=gpu,
+            device=device,
+            sensor=sensor,
+            prior=prior,
+            tariff=tariff,
+        )
+    save(result, out)
+    if isinstance(result, Attribution):
+        if picture is not None:
+            result.plot_log().save(picture)
+        if bars is not None:
+            result.plot().save(bars)
+    emit(result, as_json=as_json, quiet=quiet, written=[out])
+
+
+def _subject(
+    source: Path,
+    by: str | None,
+    *,
+    of_groups: Mapping[str, object],
+    of_classes: Mapping[str, object],
+    of_activities: Mapping[str, object],
+) -> Literal["groups", "requests", "classes"]:
+    """Return what energies are asked of, and refuse the options of anything else."""
+    from tracetool.sources.request_log import is_request_log
+
+    if by is not None:
+        refuse_given(of_classes, "is of a log's classes, not of the groups of --by")
+        return "groups"
+    refuse_given(of_groups, "is of the groups of --by, which is not given", "e.g. --by range")
+    if is_request_log(source):
+        refuse_given({**of_classes, **of_activities}, "is of a run or a table of activities, not of requests")
+        return "requests"
+    return "classes"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -83,29 +84,19 @@ def diagnose(
     from tracetool.api.diagnose_pair import diagnose_pair, parse_pair_work
     from tracetool.api.diagnose_table import diagnose_table
     from tracetool.cli.output import check_out, emit, save
-    from tracetool.core.errors import BadInput
 
     check_out(out)
-    of_run = {
+    of_run: dict[str, object] = {
         "--power": power, "--tz": tz, "--by": by, "--scale": scale, "--drop": drop, "--clock": clock,
         "--power-cap": power_cap, "--precision": precision, "--batch": batch, "--fuse": fuse,
         "--overlap": overlap, "--without": without,
     }  # fmt: skip
-    run_options = [name for name, value in of_run.items() if value]
-    if len(sources) > 2:
-        raise BadInput(f"{len(sources)} runs given: which are base, which head?", "give BASE HEAD")
-    runs = [source for source in sources if source.is_dir()]
-    if len(sources) == 2 and run_options:
-        raise BadInput(f"{run_options[0]} is of one run, two are given", "leave it out, or give one run")
-    if len(sources) == 1 and work is not None:
-        raise BadInput("--work is of two runs", "of one: tracetool attribute RUN --by family --work tokens=N")
-    if not runs and len(sources) == 1 and (run_options or gpu):
-        raise BadInput(f"{sources[0]} is no run: {(run_options or ['--gpu'])[0]} is of runs", "leave it out")
-    diagnosed: Result
-    if len(sources) == 2:
-        diagnosed = diagnose_pair(sources[0], sources[1], gpu=gpu, work=parse_pair_work(work))
-    elif runs:
-        diagnosed = diagnose_run(
+    subject = _subject(sources, of_run, work=work, gpu=gpu)
+    result: Result
+    if subject == "two runs":
+        result = diagnose_pair(sources[0], sources[1], gpu=gpu, work=parse_pair_work(work))
+    elif subject == "run":
+        result = diagnose_run(
             sources[0],
             gpu=gpu,
             power=power,
@@ -122,6 +113,27 @@ def diagnose(
             without=without,
         )
     else:
-        diagnosed = diagnose_table(sources[0])
-    save(diagnosed, out)
-    emit(diagnosed, as_json=as_json, quiet=quiet, written=[out])
+        result = diagnose_table(sources[0])
+    save(result, out)
+    emit(result, as_json=as_json, quiet=quiet, written=[out])
+
+
+def _subject(
+    sources: Sequence[Path], of_run: Mapping[str, object], *, work: str | None, gpu: str | None
+) -> Literal["run", "two runs", "table"]:
+    """Return what is diagnosed, and refuse the options of anything else."""
+    from tracetool.core.errors import BadInput
+
+    run_options = [name for name, value in of_run.items() if value]
+    if len(sources) > 2:
+        raise BadInput(f"{len(sources)} runs given: which are base, which head?", "give BASE HEAD")
+    runs = [source for source in sources if source.is_dir()]
+    if len(sources) == 2 and run_options:
+        raise BadInput(f"{run_options[0]} is of one run, two are given", "leave it out, or give one run")
+    if len(sources) == 1 and work is not None:
+        raise BadInput("--work is of two runs", "of one: tracetool attribute RUN --by family --work tokens=N")
+    if not runs and len(sources) == 1 and (run_options or gpu):
+        raise BadInput(f"{sources[0]} is no run: {(run_options or ['--gpu'])[0]} is of runs", "leave it out")
+    if len(sources) == 2:
+        return "two runs"
+    return "run" if runs else "table"
