@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
@@ -24,8 +24,9 @@ from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.power_transfer import with_base_under
 from tracetool.model.sequence import SequenceFactors, sequence_factors
+from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings
-from tracetool.model.timing import TimeCalibration, row_pieces
+from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces
 from tracetool.model.workload import Workload
 
 
@@ -89,52 +90,77 @@ def predict_rows(
     """
     gpu.require_model()
     clocks = np.atleast_1d(np.asarray(clocks_mhz, np.float64))
-    power = power_calibration or power_calibration_of(gpu)
     start = Anchor.of(rows, gpu) if anchor and not from_others else None
-    if start is not None:
-        has_power = start.measured & (start.power_w > 0)
-        read = (array[has_power] for array in (start.power_w, start.clock_mhz, start.mem_clock_mhz))
-        power_w, read_mhz, memory_mhz = read
-        power = with_base_under(power, gpu, power_w, read_mhz, memory_mhz / gpu.memory_clock_mhz)
+    power = _power_under(power_calibration or power_calibration_of(gpu), gpu, start)
     factors = sequence_factors() if among_others is True else among_others or None
     warm = surroundings or Surroundings()
-    limit_w = _limit_w(gpu, start, power_cap_w)
-    measured_limit_w = _limit_w(gpu, start, None)
-    reached = reached_clocks(clocks, gpu, start)
+    request = _Request(
+        clocks,
+        reached_clocks(clocks, gpu, start),
+        _limit_w(gpu, start, power_cap_w),
+        _limit_w(gpu, start, None),
+        launches,
+    )
 
-    def settled(workload: Workload) -> Prediction:
-        return _settled(workload, clocks, reached, limit_w, measured_limit_w, launches)
+    def workload(
+        of: OperatorColumns, pieces: RowPieces, shares: TimeShares | None, several: Bools
+    ) -> Workload:
+        return Workload(of, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares, several)
 
     if len(rows) > PLANNED_ROWS and not anchor and not from_others and launches is None:
-
-        def of_block(block: slice) -> Iterator[tuple[slice, Prediction]]:
-            block_rows = rows.take(block)
-            pieces = row_pieces(block_rows, gpu, time_calibration)
-            for part in slices(0, len(block_rows), settled_rows(len(clocks))):
-                part_rows = block_rows.take(part)
-                several = np.zeros(len(part_rows), np.bool_)
-                workload = Workload(
-                    part_rows,
-                    gpu,
-                    mem_clock_mhz,
-                    pieces.take(part),
-                    power,
-                    None,
-                    factors,
-                    warm,
-                    None,
-                    several,
-                )
-                yield slice(block.start + part.start, block.start + part.stop), settled(workload)
-
-        return predicted_in_blocks(len(rows), of_block)
+        return _in_blocks(
+            rows,
+            lambda block_rows: row_pieces(block_rows, gpu, time_calibration),
+            lambda of, pieces: workload(of, pieces, None, np.zeros(len(of), np.bool_)),
+            request,
+        )
     # tiles and splits do not depend on the clock: they are laid out once for all clocks
     pieces = row_pieces(rows, gpu, time_calibration)
     if anchor or from_others:
         pieces = with_own_kernels(rows, gpu, pieces, start or Anchor.of(rows, gpu), leave_out=from_others)
     shares = None if start is None else counted_shares(rows, gpu, start)
     several = np.zeros(len(rows), np.bool_) if start is None else measured_at_several(rows, start)
-    return settled(Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares, several))
+    return _settled(workload(rows, pieces, shares, several), request)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What every row of a prediction is asked at."""
+
+    clocks_mhz: Floats  # (c,)
+    reached_mhz: Floats  # (c,) those, none above what the GPU reaches
+    limit_w: float
+    measured_limit_w: float  # the limit under which the rows were measured
+    launches: Floats | None  # (n,) how often each row runs in one sequence
+
+
+def _power_under(power: PowerCalibration, gpu: Gpu, start: Anchor | None) -> PowerCalibration:
+    """Return power coefficients whose base lies under every measured power of the rows."""
+    if start is None:
+        return power
+    has_power = start.measured & (start.power_w > 0)
+    power_w, read_mhz, memory_mhz = (
+        array[has_power] for array in (start.power_w, start.clock_mhz, start.mem_clock_mhz)
+    )
+    return with_base_under(power, gpu, power_w, read_mhz, memory_mhz / gpu.memory_clock_mhz)
+
+
+def _in_blocks(
+    rows: OperatorColumns,
+    pieces_of: Callable[[OperatorColumns], RowPieces],
+    workload_of: Callable[[OperatorColumns, RowPieces], Workload],
+    request: _Request,
+) -> Prediction:
+    """Return the prediction of rows that do not depend on each other: tiles and points of blocks of them."""
+
+    def of_block(block: slice) -> Iterator[tuple[slice, Prediction]]:
+        block_rows = rows.take(block)
+        pieces = pieces_of(block_rows)
+        for part in slices(0, len(block_rows), settled_rows(len(request.clocks_mhz))):
+            workload = workload_of(block_rows.take(part), pieces.take(part))
+            yield slice(block.start + part.start, block.start + part.stop), _settled(workload, request)
+
+    return predicted_in_blocks(len(rows), of_block)
 
 
 def power_as_measured(rows: OperatorColumns, gpu: Gpu) -> Floats:
@@ -158,18 +184,12 @@ def power_as_measured(rows: OperatorColumns, gpu: Gpu) -> Floats:
     return parts.power_w(timing)[:, 0]
 
 
-def _settled(
-    workload: Workload,
-    clocks: Floats,
-    reached: Floats,
-    limit_w: float,
-    measured_limit_w: float,
-    launches: Floats | None,
-) -> Prediction:
+def _settled(workload: Workload, request: _Request) -> Prediction:
     """Return the rows at the operating points their power limit leaves them, with intervals."""
     rows, start, power = workload.rows, workload.anchor, workload.power
+    clocks, reached, launches = request.clocks_mhz, request.reached_mhz, request.launches
     timing, parts = workload.at(np.broadcast_to(reached, (len(rows), len(clocks))))
-    cap_w = power.cap_share * limit_w
+    cap_w = power.cap_share * request.limit_w
     governed = govern(
         workload.of,
         (timing, parts),
@@ -178,21 +198,21 @@ def _settled(
         cap_w,
         groups=loop_groups(timing.duration_s, launches),
         anchor=start,
-        measured_cap_w=power.cap_share * measured_limit_w,
+        measured_cap_w=power.cap_share * request.measured_limit_w,
     )
     if launches is None and governed.throttled.any():
         governed = replace(governed, parts=governed.parts.at_most(cap_w, governed.timing))
     if start is not None and (place := between(rows, start, reached)) is not None:
         assert workload.shares is not None
         per_octave, read_voltage = workload.shares.log_sd_per_octave, workload.voltage_read
-        own = own_scatter(rows, start, workload.of, per_octave, voltage_read=read_voltage)
+        scatter = own_scatter(rows, start, workload.of, per_octave, voltage_read=read_voltage)
         timing, parts = blended(
             governed.timing, governed.parts, place, per_octave, start,
-            scatter=own.beside(place), voltage_read=read_voltage,
+            scatter=scatter.beside(place), voltage_read=read_voltage,
         )  # fmt: skip
         governed = replace(governed, timing=timing, parts=parts)
     programs = np.zeros(len(rows), np.bool_) if start is None else start.programs()
-    return with_intervals(governed, clocks, workload.idle_w(clocks), limit_w, programs)
+    return with_intervals(governed, clocks, workload.idle_w(clocks), request.limit_w, programs)
 
 
 def reached_clocks(clocks_mhz: Floats, gpu: Gpu, start: Anchor | None) -> Floats:
