@@ -119,12 +119,12 @@ def align(
     return Alignment(mean, sd, tried, weight)
 
 
-def join_parts(parts: list[Alignment], at_s: Floats, drift_sd: float) -> Alignment:
+def join_parts(alignments: list[Alignment], at_s: Floats, drift_sd: float) -> Alignment:
     """Return one alignment with drift from those of several parts of a log.
 
     Parameters
     ----------
-    parts : list of Alignment, at least one
+    alignments : list of Alignment, at least one
         Offsets of the parts, drift not considered.
     at_s : array, shape (p,)
         Middle of each part on the timeline's clock. [s]
@@ -136,8 +136,8 @@ def join_parts(parts: list[Alignment], at_s: Floats, drift_sd: float) -> Alignme
     A straight line weighted by each part's precision; parts that disagree with it beyond their
     errors widen the result.
     """
-    offset = np.array([p.offset_s for p in parts])
-    error = np.maximum([p.offset_sd_s for p in parts], 1e-6)
+    offset = np.array([alignment.offset_s for alignment in alignments])
+    error = np.maximum([alignment.offset_sd_s for alignment in alignments], 1e-6)
     weight = 1.0 / error**2
     pivot = float(weight @ at_s / weight.sum())
     away = at_s - pivot
@@ -145,8 +145,8 @@ def join_parts(parts: list[Alignment], at_s: Floats, drift_sd: float) -> Alignme
     middle = float(weight @ offset / weight.sum())
     drift = float(weight @ (away * offset)) / lever
     miss = (offset - middle - drift * away) / error
-    worse = max(1.0, float(miss @ miss) / max(len(parts) - 2, 1)) if len(parts) > 2 else 1.0
-    best = parts[int(np.argmin(error))]
+    worse = max(1.0, float(miss @ miss) / max(len(alignments) - 2, 1)) if len(alignments) > 2 else 1.0
+    best = alignments[int(np.argmin(error))]
     sd = float(np.sqrt(worse / weight.sum()))
     return Alignment(middle, sd, best.points_s, best.weights, drift, float(np.sqrt(worse / lever)), pivot)
 
@@ -199,6 +199,6 @@ def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> li
     offsets = [(float(lags[best] * step), float(values[best]))]
     for i in high:
         at = float(lags[order[i]] * step)
-        if all(abs(at - taken) > 3.5 * step for taken, _ in offsets):
+        if all(abs(at - offset) > 3.5 * step for offset, _ in offsets):
             offsets.append((at, float(along[i])))
     return offsets

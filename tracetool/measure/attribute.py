@@ -49,7 +49,7 @@ from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
-from tracetool.tables.windows import is_large, refuse_large
+from tracetool.tables.windows import Window, is_large, refuse_large
 
 _STATES = [ACTIVE_IDLE, IDLE]
 #: Expected power by signature, or by name. [W]
@@ -155,45 +155,14 @@ def attribute_run(
     if is_large(opened):
         if windows is not None:
             refuse_large(opened, "the energy of windows of its own", "leave out --windows")
-        added = attributed_windows(
+        return _attribute_in_windows(
             opened,
             lambda window: attribute_run(
                 window, gpu=gpu, power=power, tz=tz, prior=prior, sensor_file=sensor_file
             ),
         )
-        scopes = measured_scopes(opened, added.energy, half_shares=added.half_shares)
-        return replace(
-            Attribution(added.energy, None, added.notes, added.first.alignment, added.first.sensor),
-            origin_ns=added.first.origin_ns, scopes=scopes, half_shares=added.half_shares,
-        )  # fmt: skip
-    telemetry = read_power_logs(power, tz) if power else opened.telemetry
-    domain = str(dict(opened.info.get("clock") or {}).get("domain", "utc"))
-    if power and domain != "utc":
-        raise BadInput.in_file(
-            opened.path, f"is on a {domain} clock, the log on UTC", "ingest them together: --power LOG"
-        )
-    devices = telemetry_devices(telemetry)
-    if not devices:
-        raise BadInput.in_file(
-            opened.path,
-            "holds no power readings",
-            "give a log: --power LOG; predicted energies: --by signature",
-        )
-    kernels = opened.kernels
-    if not kernels.height:
-        raise BadInput.in_file(opened.path, "holds no activities", "ingest a trace with GPU activity")
-    device_rows = {row["device"]: row for row in opened.devices.iter_rows(named=True)}
-    pairs = paired_devices(devices, sorted(kernels["device"].unique().to_list()))
-    if not pairs:
-        raise BadInput.in_file(opened.path, "the readings are of other devices than the kernels")
-    work, gpu_specs = {}, {}
-    arrived_ns = arrivals_ns(opened)
-    for logged, device in pairs.items():
-        row = device_rows.get(device, {})
-        gpu_name = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
-        gpu_specs[logged] = load_gpu(gpu_name, part="sensor") if gpu_name else None
-        on_device = kernels["device"].to_numpy() == device
-        work[logged] = work_of_run(opened, kernels.filter(pl.Series(on_device)), arrived_ns[on_device])
+    telemetry = _telemetry_of_run(opened, power, tz)
+    work, gpu_specs, pairs = _work_of_devices(opened, telemetry, gpu)
     attribution = _attribute(
         telemetry,
         work,
@@ -205,6 +174,57 @@ def attribute_run(
         pairs=pairs,
     )
     return replace(attribution, scopes=measured_scopes(opened, attribution.energy, attribution.sums))
+
+
+def _attribute_in_windows(run: Run, attribute: Callable[[Window], Attribution]) -> Attribution:
+    """Return the measured energy of a large run, whose windows are attributed one after another."""
+    added = attributed_windows(run, attribute)
+    scopes = measured_scopes(run, added.energy, half_shares=added.half_shares)
+    return replace(
+        Attribution(added.energy, None, added.notes, added.first.alignment, added.first.sensor),
+        origin_ns=added.first.origin_ns, scopes=scopes, half_shares=added.half_shares,
+    )  # fmt: skip
+
+
+def _telemetry_of_run(run: Run, power: Sequence[Path], tz: str | None) -> pl.DataFrame:
+    """Return the readings of the logs given, else those of the run; logs need a run on UTC."""
+    telemetry = read_power_logs(power, tz) if power else run.telemetry
+    domain = str(dict(run.info.get("clock") or {}).get("domain", "utc"))
+    if power and domain != "utc":
+        raise BadInput.in_file(
+            run.path, f"is on a {domain} clock, the log on UTC", "ingest them together: --power LOG"
+        )
+    return telemetry
+
+
+def _work_of_devices(
+    run: Run, telemetry: pl.DataFrame, gpu: str | None
+) -> tuple[dict[int, Work], dict[int, Gpu | None], Mapping[int, int]]:
+    """Return work and GPU of each logged device, and the device of the trace that each is."""
+    devices = telemetry_devices(telemetry)
+    if not devices:
+        raise BadInput.in_file(
+            run.path,
+            "holds no power readings",
+            "give a log: --power LOG; predicted energies: --by signature",
+        )
+    kernels = run.kernels
+    if not kernels.height:
+        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
+    device_rows = {row["device"]: row for row in run.devices.iter_rows(named=True)}
+    pairs = paired_devices(devices, sorted(kernels["device"].unique().to_list()))
+    if not pairs:
+        raise BadInput.in_file(run.path, "the readings are of other devices than the kernels")
+    work: dict[int, Work] = {}
+    gpu_specs: dict[int, Gpu | None] = {}
+    arrived_ns = arrivals_ns(run)
+    for logged, device in pairs.items():
+        row = device_rows.get(device, {})
+        gpu_name = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
+        gpu_specs[logged] = load_gpu(gpu_name, part="sensor") if gpu_name else None
+        on_device = kernels["device"].to_numpy() == device
+        work[logged] = work_of_run(run, kernels.filter(pl.Series(on_device)), arrived_ns[on_device])
+    return work, gpu_specs, pairs
 
 
 def attribute_activity(
@@ -285,7 +305,7 @@ def _attribute(
     source: str,
     pairs: Mapping[int, int],
 ) -> Attribution:
-    asked = read_windows(windows) if windows is not None else None
+    asked_windows = read_windows(windows) if windows is not None else None
     sensor_values = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
     origin = int(telemetry["time_ns"].drop_nulls().min() or 0)  # type: ignore[arg-type]
     of_device = {
@@ -294,7 +314,7 @@ def _attribute(
             device_work,
             LoggedDevice(logged, pairs[logged], gpu_specs[logged]),
             origin_ns=origin,
-            windows=asked,
+            windows=asked_windows,
             prior=prior,
             sensor_values=sensor_values,
             source=source,
@@ -304,7 +324,9 @@ def _attribute(
     devices = of_device.values()
     return Attribution(
         load_schema("energy").conform(pl.concat([one.energy for one in devices], how="diagonal")),
-        None if asked is None else window_table(asked, [one.windows for one in devices if one.windows]),
+        None
+        if asked_windows is None
+        else window_table(asked_windows, [one.windows for one in devices if one.windows]),
         tuple(note for one in devices for note in one.notes),
         {str(device): alignment_record(one.observation) for device, one in of_device.items()},
         {str(device): sensor_record(one.observation) for device, one in of_device.items()},

@@ -252,7 +252,7 @@ def attribute_classes(
     each = np.sqrt(solved.stretch) / sensor.gain * seconds
     energy_cov = solved.covariance * each[:, None]
     energy_cov *= each
-    alike = np.stack([common, shift, *(part * seconds / sensor.gain for part in moved)])
+    alike = np.stack([common, shift, *(moved_w * seconds / sensor.gain for moved_w in moved)])
     energy_cov += alike.T @ alike
     deviation = np.sqrt(np.maximum(np.diag(energy_cov), 0.0))
     length = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
@@ -297,22 +297,22 @@ def _moved_powers(
     if not len(timeline.start_s):
         return []
 
-    def answer(other: Design) -> Floats:
-        miss = np.asarray((other.matrix - base_design.matrix) @ solved.power_w)
+    def answer(moved_design: Design) -> Floats:
+        miss = np.asarray((moved_design.matrix - base_design.matrix) @ solved.power_w)
         pull = np.asarray(base_design.matrix.T @ (solved.weight * miss)) / solved.noise_w**2
         return np.asarray(solved.covariance @ pull)
 
     if observation.placement is not None and base_design.matrix.nnz < _MANY_CELLS:
         return _placed_powers(observation, observation.placement, resolve)
-    parts = []
+    answers = []
     if step > 0:
         for sign in (-1.0, 1.0):
             shifted = timeline.shifted(sign * step)
-            parts.append(np.sqrt(0.5) * answer(design(readings, observation.boxes, shifted)))
+            answers.append(np.sqrt(0.5) * answer(design(readings, observation.boxes, shifted)))
     if wider_s > 0:
         sensor = replace(observation.sensor, window_s=observation.sensor.window_s + wider_s)
-        parts.append(answer(design(readings, sensor_boxes(sensor, readings.jitter_s), timeline)))
-    return parts
+        answers.append(answer(design(readings, sensor_boxes(sensor, readings.jitter_s), timeline)))
+    return answers
 
 
 def _placed_powers(

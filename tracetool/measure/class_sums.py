@@ -46,16 +46,18 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
         prior_j = sums @ (np.nan_to_num(class_energy.energy_j) * class_energy.prior_share)
         prior_share = np.where(energy > 0, prior_j / energy, class_energy.prior_share[kept_columns])
         power, power_sd = energy / seconds * ran, deviation / seconds * ran
-    said = class_energy.identification
+    before = class_energy.identification
     unclear = np.zeros(k + 2, np.bool_)
-    if not said.identified[k]:
+    if not before.identified[k]:
         unclear[:k] = share * class_energy.energy_j[k] > _UNCLEAR_SHARE * energy[:k]
     identification = replace(
-        said,
-        coverage=sums @ said.coverage,
-        identified=said.identified[kept_columns] & ~unclear,
-        reason=np.where(said.identified[kept_columns] & unclear, _UNCLEAR_WAIT, said.reason[kept_columns]),
-        group=said.group[kept_columns],
+        before,
+        coverage=sums @ before.coverage,
+        identified=before.identified[kept_columns] & ~unclear,
+        reason=np.where(
+            before.identified[kept_columns] & unclear, _UNCLEAR_WAIT, before.reason[kept_columns]
+        ),
+        group=before.group[kept_columns],
     )
     return replace(
         class_energy,
@@ -96,10 +98,10 @@ class SummedEnergy:
         Two arrays of shape (rows, rows). [J^2]
         """
         share = self.share[rows]
-        whole = share @ np.nan_to_num(self.classes.covariance) @ share.T
-        whole[np.diag_indices(len(rows))] += self.launch_variance_j2[rows]
+        covariance = share @ np.nan_to_num(self.classes.covariance) @ share.T
+        covariance[np.diag_indices(len(rows))] += self.launch_variance_j2[rows]
         sensor = share @ np.nan_to_num(self.classes.sensor_j).T
-        return whole, whole - sensor @ sensor.T
+        return covariance, covariance - sensor @ sensor.T
 
 
 def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
@@ -136,8 +138,8 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     variance = np.einsum("gi,ij,gj->g", share, covariance, share, optimize=True)
     k = len(whole_s) - 2
     each_j = np.nan_to_num(class_energy.energy_j[:k]) ** 2 / np.maximum(class_energy.launches[:k], 1.0)
-    part = np.clip(share[:, :k], 0.0, 1.0)
-    launched = class_energy.unlike**2 * ((part * (1.0 - part)) @ each_j)
+    class_share = np.clip(share[:, :k], 0.0, 1.0)
+    launched = class_energy.unlike**2 * ((class_share * (1.0 - class_share)) @ each_j)
     deviation = np.sqrt(np.maximum(variance + launched, 0.0))
     sensor = np.square(share @ np.nan_to_num(class_energy.sensor_j).T).sum(axis=1)
     without_sensor = np.sqrt(np.maximum(deviation**2 - sensor, 0.0))

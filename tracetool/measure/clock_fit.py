@@ -102,8 +102,10 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     likely_sd = float(np.sqrt(weight @ (offset_sd_s**2 + (offset - mean) ** 2)))
     _, best, sensor, _ = fits[int(np.argmax(weight))]
     sampled = float(weight @ np.array([s for *_, s in fits]))
-    whole = float(np.sqrt(likely_sd**2 + sampled**2 + CLOCK_SD_S**2))
-    return ClockFit(replace(best, offset_s=mean, offset_sd_s=whole), sensor, likely_sd, sampled, CLOCK_SD_S)
+    total_sd_s = float(np.sqrt(likely_sd**2 + sampled**2 + CLOCK_SD_S**2))
+    return ClockFit(
+        replace(best, offset_s=mean, offset_sd_s=total_sd_s), sensor, likely_sd, sampled, CLOCK_SD_S
+    )
 
 
 def age_sd(readings: Readings) -> float:
@@ -127,22 +129,24 @@ def _placed(readings: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float
     """Return the log evidence of a sensor and where its readings lie; a long log in three parts."""
     count = len(readings)
     cuts = [0, count] if count < 3 * _MOST else np.linspace(0, count, 4).astype(int).tolist()
-    evidence, parts, at = 0.0, [], []
+    evidence, alignments, at = 0.0, [], []
     for a, b in pairwise(cuts):
-        whole = replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
-        part = busiest_part(whole, timeline, _MOST)
-        value, alignment = _part(part, timeline, boxes)
+        third = replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
+        stretch = busiest_part(third, timeline, _MOST)
+        value, alignment = _place_stretch(stretch, timeline, boxes)
         evidence += value
-        parts.append(replace(alignment, offset_sd_s=float(np.hypot(alignment.offset_sd_s, _PART_SD_S))))
-        at.append(float(part.time_s.mean()))
-    return evidence, (join_parts(parts, np.array(at), DRIFT_SD) if len(parts) > 1 else parts[0])
+        alignments.append(replace(alignment, offset_sd_s=float(np.hypot(alignment.offset_sd_s, _PART_SD_S))))
+        at.append(float(stretch.time_s.mean()))
+    return evidence, (
+        join_parts(alignments, np.array(at), DRIFT_SD) if len(alignments) > 1 else alignments[0]
+    )
 
 
-def _part(part: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:
-    reach = 3.0 * part.update_s + boxes.length_s
-    margin = boxes.reach_s + part.jitter_s + reach + 2.0
-    near = timeline.within(float(part.time_s[0]) - margin, float(part.time_s[-1]) + margin)
-    model = _Model.of(part, near, boxes)
+def _place_stretch(stretch: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:
+    reach = 3.0 * stretch.update_s + boxes.length_s
+    margin = boxes.reach_s + stretch.jitter_s + reach + 2.0
+    near = timeline.within(float(stretch.time_s[0]) - margin, float(stretch.time_s[-1]) + margin)
+    model = _Model.of(stretch, near, boxes)
 
     tried = LAG_S + np.linspace(-reach, reach, _POINTS)
     first = np.array([model.likelihood(*model.busy(float(x)), _START) for x in tried])
@@ -165,14 +169,14 @@ def _part(part: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alig
 
 def _apart(values: Floats) -> list[int]:
     """Return the places of the highest values, none beside another."""
-    left = values.copy()
+    candidates = values.copy()
     out = []
     for _ in range(_PLACES):
-        at = int(np.argmax(left))
-        if not np.isfinite(left[at]):
+        at = int(np.argmax(candidates))
+        if not np.isfinite(candidates[at]):
             break
         out.append(at)
-        left[max(at - 1, 0) : at + 2] = -np.inf
+        candidates[max(at - 1, 0) : at + 2] = -np.inf
     return out
 
 
@@ -192,16 +196,16 @@ class _Model:
     reach: float  # how far power goes up and down, over its spread [1]
 
     @classmethod
-    def of(cls, part: Readings, timeline: Timeline, boxes: Boxes) -> _Model:
-        span = max(float(np.ptp(part.time_s)), 1e-3)
-        apart = np.abs(part.time_s[:, None] - part.time_s[None, :])
-        spread = max(float(np.std(part.power_w)), 1e-3)
-        edges = _pieces(timeline, max(span / _PIECES, 0.5 * part.update_s))
+    def of(cls, stretch: Readings, timeline: Timeline, boxes: Boxes) -> _Model:
+        span = max(float(np.ptp(stretch.time_s)), 1e-3)
+        apart = np.abs(stretch.time_s[:, None] - stretch.time_s[None, :])
+        spread = max(float(np.std(stretch.power_w)), 1e-3)
+        edges = _pieces(timeline, max(span / _PIECES, 0.5 * stretch.update_s))
         return cls(
-            (part.power_w - part.power_w.mean()) / spread, part.time_s, boxes, timeline,
+            (stretch.power_w - stretch.power_w.mean()) / spread, stretch.time_s, boxes, timeline,
             edges[:-1], edges[1:], np.exp(-apart / span),
-            np.maximum(0.0, 1.0 - apart / max(boxes.length_s, 1e-6)), _ages(part.jitter_s),
-            float(np.quantile(part.power_w, 0.95) - np.quantile(part.power_w, 0.05)) / spread,
+            np.maximum(0.0, 1.0 - apart / max(boxes.length_s, 1e-6)), _ages(stretch.jitter_s),
+            float(np.quantile(stretch.power_w, 0.95) - np.quantile(stretch.power_w, 0.05)) / spread,
         )  # fmt: skip
 
     def busy(self, offset_s: float) -> tuple[Floats, Floats]:

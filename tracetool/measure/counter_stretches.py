@@ -45,10 +45,10 @@ def counted_stretches(observation: Observation, log: PowerLog | None) -> tuple[F
         (max(start - _AROUND_S, first), min(end + GAP_HOLD_S, last))
         for start, end in zip(starts[longest], ends[longest], strict=True)  # at most _MOST_STRETCHES
     ]
-    told = [counter_totals(log, *span) for span in spans]
-    known = [t for t in told if t is not None]
-    if not known:
+    all_totals = [counter_totals(log, *span) for span in spans]
+    totals = [t for t in all_totals if t is not None]
+    if not totals:
         return None
-    rows = [class_seconds(observation.timeline, begin, end)[0] for begin, end, _, _ in known]
-    energy, deviation = np.array([t[2] for t in known]), np.array([t[3] for t in known])
+    rows = [class_seconds(observation.timeline, begin, end)[0] for begin, end, _, _ in totals]
+    energy, deviation = np.array([t[2] for t in totals]), np.array([t[3] for t in totals])
     return np.array(rows), energy, np.hypot(deviation, _COUNTER_SHARE * energy)

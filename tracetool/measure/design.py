@@ -55,10 +55,10 @@ def _block(time_s: Floats, boxes: Boxes, timeline: Timeline) -> sparse.csr_matri
     n, k = len(time_s), timeline.classes
     open_s, close_s = time_s - boxes.back_s[:, None], time_s - boxes.front_s[:, None]
     edges = np.unique(np.concatenate([open_s.ravel(), close_s.ravel()]))
-    seen = _seen(timeline, open_s.ravel(), close_s.ravel())
-    activity, cell, start_s, end_s = cut(timeline.start_s[seen], timeline.end_s[seen], edges)
+    in_reach = _in_reach(timeline, open_s.ravel(), close_s.ravel())
+    activity, cell, start_s, end_s = cut(timeline.start_s[in_reach], timeline.end_s[in_reach], edges)
     shared_s = timeline.share(end_s) - timeline.share(start_s)
-    label = timeline.label[seen][activity]
+    label = timeline.label[in_reach][activity]
     cells = sparse.coo_matrix((shared_s, (cell, label)), (len(edges) - 1, k)).tocsr()
     first, last = np.searchsorted(edges, open_s), np.searchsorted(edges, close_s)
     weight = boxes.weight / (boxes.back_s - boxes.front_s)
@@ -76,7 +76,7 @@ def _block(time_s: Floats, boxes: Boxes, timeline: Timeline) -> sparse.csr_matri
     return window @ cells
 
 
-def _seen(timeline: Timeline, open_s: Floats, close_s: Floats) -> Bools:
+def _in_reach(timeline: Timeline, open_s: Floats, close_s: Floats) -> Bools:
     """Return which activities lie between the first and last that some window meets. Shape (activities,)."""
     first = np.searchsorted(np.maximum.accumulate(timeline.end_s), open_s, side="right")
     last = np.searchsorted(timeline.start_s, close_s, side="left")

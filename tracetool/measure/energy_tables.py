@@ -106,19 +106,23 @@ def _wait_columns(work: Work, class_energy: ClassEnergy) -> dict[str, Floats]:
     waited = np.concatenate([work.waited_ns, [0, 0]])
     share = np.where(waited > 0, waited / waited.sum(), np.nan)
     columns = (class_energy.seconds[k] / _NS, class_energy.energy_j[k], low[k], high[k])
-    return {name: share * whole for name, whole in zip(names, columns, strict=True)}
+    return {name: share * wait_total for name, wait_total in zip(names, columns, strict=True)}
 
 
-def window_table(windows: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataFrame:
+def window_table(windows: pl.DataFrame, device_windows: Sequence[WindowEnergy]) -> pl.DataFrame:
     """Return the asked windows with the energy of all devices together."""
-    energy = np.sum([p.energy_j for p in parts], axis=0)
-    down = np.sqrt(np.sum([(p.energy_j - p.low_j) ** 2 for p in parts], axis=0))
-    up = np.sqrt(np.sum([(p.high_j - p.energy_j) ** 2 for p in parts], axis=0))
+    energy = np.sum([of_device.energy_j for of_device in device_windows], axis=0)
+    down = np.sqrt(
+        np.sum([(of_device.energy_j - of_device.low_j) ** 2 for of_device in device_windows], axis=0)
+    )
+    up = np.sqrt(
+        np.sum([(of_device.high_j - of_device.energy_j) ** 2 for of_device in device_windows], axis=0)
+    )
     frame = windows.with_columns(
         energy_j=pl.Series(energy).fill_nan(None),
         energy_low_j=pl.Series(energy - down).fill_nan(None),
         energy_high_j=pl.Series(energy + up).fill_nan(None),
-        coverage=pl.Series(np.mean([p.coverage for p in parts], axis=0)),
+        coverage=pl.Series(np.mean([of_device.coverage for of_device in device_windows], axis=0)),
     )
     return load_schema("windows").conform(frame)
 

@@ -6,7 +6,7 @@ activity. What is left to find are the levels, one for each state and moment, an
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg, sparse
@@ -139,68 +139,124 @@ def fit_levels(
     iteratively reweighted least squares on a banded system. Gap power starts from a share of the
     way from idle to active, which readings soon override.
     """
-    block = block_s or readings.update_s
+    problem = _problem(readings, timeline, boxes, block_s or readings.update_s, ratio)
+    fitted = _reweighted(problem, rounds, like)
+    blocks, miss = problem.blocks, fitted.miss
+    levels = Levels(
+        blocks.edges_s,
+        (problem.mixing @ fitted.unknowns + problem.fixed).reshape(len(blocks.edges_s) - 1, STATE_COUNT),
+        blocks.ramps,
+        problem.mixing,
+        fitted.factor,
+        fitted.noise_w,
+        0.0,
+        readings.power_w - miss,
+    )
+    noise_w = np.hypot(fitted.noise_w * fitted.ratio, _inner_noise(levels, readings, boxes))
+    ties = (fitted.unknowns[problem.anchor] - problem.target) * np.sqrt(problem.trust)
+    steps = fitted.steps / problem.step_scale
+    return replace(levels, log_likelihood=_log_likelihood(miss, noise_w, steps, ties))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The banded least-squares problem of a log: n readings, u unknowns."""
+
+    blocks: Blocks
+    mixing: sparse.csr_matrix  # levels from unknowns
+    fixed: Floats  # (u,) the part of each level that no unknown moves [W]
+    observe: sparse.csr_matrix  # (n, u) readings from unknowns
+    power_w: Floats  # (n,) readings without the fixed part
+    timing_w: Floats  # (n,) what readings are off for their times are not exact
+    step_scale: Floats  # (u - states,) typical change from block to block [W]
+    anchor: Ints  # unknowns that are weakly tied
+    target: Floats  # to what, and with which precision [W], [1/W^2]
+    trust: Floats
+    reach_w: float  # range of the log
+    high_w: float  # its high end
+    width: int  # bands below the diagonal
+
+
+def _problem(
+    readings: Readings, timeline: Timeline, boxes: Boxes, block_s: float, ratio: Floats | None
+) -> _Problem:
+    """Return what readings ask of the levels of blocks of ``block_s``."""
     busy, gap, idle = timeline.state_ramps()
     if ratio is not None:
         busy = weighted_busy(timeline, ratio)
-    blocks = Blocks(_block_edges(readings, boxes, block), (busy, gap, idle))
+    blocks = Blocks(_block_edges(readings, boxes, block_s), (busy, gap, idle))
     shown = _observation(readings, boxes, blocks)
     count = len(blocks.edges_s) - 1
     size = count * STATE_COUNT
     low, high = float(np.quantile(readings.power_w, 0.02)), float(np.quantile(readings.power_w, 0.98))
     reach = max(high - low, 0.02 * abs(high), 1.0)
     mixing, fixed = _mixing(count, low)
-    observe = (shown @ mixing).tocsr()
-    y = readings.power_w - shown @ fixed
     pace = np.tile([1.0, _GAP_PACE, 1.0], count - 1)
     length_s = np.diff(blocks.edges_s)
     apart_s = np.repeat((length_s[1:] + length_s[:-1]) / 2.0, STATE_COUNT)
-    step_scale = _STEP_SHARE * reach * np.sqrt(apart_s / 0.1) * pace
-
     anchor, target, trust = _anchors(count, low, high, reach)
-    width = min(STATE_COUNT * (int(np.ceil(boxes.reach_s / block)) + 2) + STATE_COUNT, size - 1)
+    return _Problem(
+        blocks,
+        mixing,
+        fixed,
+        (shown @ mixing).tocsr(),
+        readings.power_w - shown @ fixed,
+        timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s),
+        _STEP_SHARE * reach * np.sqrt(apart_s / 0.1) * pace,
+        anchor,
+        target,
+        trust,
+        reach,
+        high,
+        min(STATE_COUNT * (int(np.ceil(boxes.reach_s / block_s)) + 2) + STATE_COUNT, size - 1),
+    )
+
+
+@dataclass(frozen=True)
+class _Reweighted:
+    """Unknowns after the last round of reweighting."""
+
+    unknowns: Floats  # (u,) [W]
+    factor: Floats  # bands of the Cholesky factor of their precision
+    miss: Floats  # (n,) readings less what the unknowns explain [W]
+    steps: Floats  # (u - states,) changes from block to block [W]
+    noise_w: float  # common noise of the readings
+    ratio: Floats  # (n,) each reading's noise over the common one
+
+
+def _reweighted(problem: _Problem, rounds: int, like: Levels | None) -> _Reweighted:
+    """Return the unknowns by iteratively reweighted least squares."""
+    size, observe, y = problem.observe.shape[1], problem.observe, problem.power_w
+    anchor, target, trust, reach = problem.anchor, problem.target, problem.trust, problem.reach_w
     anchor_weight: Floats = np.bincount(anchor, trust, minlength=size).astype(np.float64) + 1e-6 / reach**2
     pulled = np.asarray(np.bincount(anchor, trust * target, minlength=size), dtype=np.float64)
-    normal = _Normal(observe, width, anchor_weight)
+    normal = _Normal(observe, problem.width, anchor_weight)
     observe_t = observe.T.tocsr()
-    floor = max(0.1, 0.0005 * abs(high))
-    noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
-    timing = timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s)
-    extra = np.hypot(1.0, timing / noise)  # each reading's noise over the common one
-    noise_weight = 1.0 / extra**2
-    step_weight = 1.0 / (8 * step_scale) ** 2 * np.ones(size - STATE_COUNT)
+    floor = max(0.1, 0.0005 * abs(problem.high_w))
+    noise = max(0.3, 0.003 * abs(problem.high_w), 0.002 * reach)
+    ratio = np.hypot(1.0, problem.timing_w / noise)
+    noise_weight = 1.0 / ratio**2
+    step_weight = 1.0 / (8 * problem.step_scale) ** 2 * np.ones(size - STATE_COUNT)
     factor, unknowns = np.zeros((1, 1)), np.zeros(size)
     miss, step = y, np.zeros(size - STATE_COUNT)
     warm_start = like is not None and like.level_w.size == size
     first = rounds - _AGAIN if warm_start else 0
     for turn in range(first - 1 if warm_start else 0, max(rounds, 1)):
         if turn < first and like is not None:
-            unknowns = _unknowns(like.level_w.ravel(), fixed)
+            unknowns = _unknowns(like.level_w.ravel(), problem.fixed)
         else:
             weight = noise_weight / noise**2
             factor = linalg.cholesky_banded(normal.bands(weight, step_weight), lower=True, check_finite=False)
             right = observe_t @ (weight * y) + pulled
             unknowns = linalg.cho_solve_banded((factor, True), right, check_finite=False)
         miss, step = y - observe @ unknowns, unknowns[STATE_COUNT:] - unknowns[:-STATE_COUNT]
-        spread = 1.4826 * float(np.median(np.abs(miss / extra)))
+        spread = 1.4826 * float(np.median(np.abs(miss / ratio)))
         noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
-        extra = np.hypot(1.0, timing / noise)
-        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * extra)) ** 2) / extra**2
-        scale = step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
+        ratio = np.hypot(1.0, problem.timing_w / noise)
+        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
+        scale = problem.step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
         step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
-    levels = Levels(
-        blocks.edges_s,
-        (mixing @ unknowns + fixed).reshape(count, STATE_COUNT),
-        blocks.ramps,
-        mixing,
-        factor,
-        noise,
-        0.0,
-        readings.power_w - miss,
-    )
-    each = np.hypot(noise * extra, _inner_noise(levels, readings, boxes))
-    ties = (unknowns[anchor] - target) * np.sqrt(trust)
-    return replace(levels, log_likelihood=_log_likelihood(miss, each, step / step_scale, ties))
+    return _Reweighted(unknowns, factor, miss, step, noise, ratio)
 
 
 def _inner_noise(levels: Levels, readings: Readings, boxes: Boxes) -> Floats:
@@ -240,6 +296,6 @@ def _anchors(count: int, low: float, high: float, reach: float) -> tuple[Ints, F
 
 
 def _log_likelihood(miss: Floats, noise: Floats, steps: Floats, ties: Floats) -> float:
-    data = -0.5 * (_NOISE_FREEDOM + 1) * np.log1p((miss / noise) ** 2 / _NOISE_FREEDOM).sum()
-    walk = -0.5 * (_STEP_FREEDOM + 1) * np.log1p(steps**2 / _STEP_FREEDOM).sum()
-    return float(data - np.log(noise).sum() + walk - 0.5 * (ties**2).sum())
+    of_readings = -0.5 * (_NOISE_FREEDOM + 1) * np.log1p((miss / noise) ** 2 / _NOISE_FREEDOM).sum()
+    of_steps = -0.5 * (_STEP_FREEDOM + 1) * np.log1p(steps**2 / _STEP_FREEDOM).sum()
+    return float(of_readings - np.log(noise).sum() + of_steps - 0.5 * (ties**2).sum())

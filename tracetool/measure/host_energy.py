@@ -81,8 +81,8 @@ def _scope_row(
 ) -> list[dict[str, Any]]:
     """Return the row of a scope: its meters' sum, or the first of several kinds that measure the same."""
     by_field: dict[tuple[str, str], _Energy] = {}
-    for (source, field), part in meters.group_by("source", "field", maintain_order=True):
-        energy = _meter(part.sort("time_ns"), start, end)
+    for (source, field), meter_rows in meters.group_by("source", "field", maintain_order=True):
+        energy = _meter(meter_rows.sort("time_ns"), start, end)
         if energy is not None:
             by_field[str(source), str(field)] = energy
     if not by_field:
@@ -131,10 +131,12 @@ def _without_gpus(node: Mapping[str, Any], gpus: Mapping[str, Any]) -> dict[str,
     return _row(REST, joules, float(down), float(up), seconds, node["meter"])
 
 
-def _meter(part: pl.DataFrame, start: int, end: int) -> _Energy | None:
+def _meter(meter_rows: pl.DataFrame, start: int, end: int) -> _Energy | None:
     """Return what one meter says of a window: its counter where it has one, else its power."""
-    counted = part.drop_nulls("energy_j").unique("time_ns", maintain_order=True)
-    column, rows = ("energy_j", counted) if counted.height > 1 else ("power_w", part.drop_nulls("power_w"))
+    counted = meter_rows.drop_nulls("energy_j").unique("time_ns", maintain_order=True)
+    column, rows = (
+        ("energy_j", counted) if counted.height > 1 else ("power_w", meter_rows.drop_nulls("power_w"))
+    )
     rows = rows.unique("time_ns", maintain_order=True)
     if rows.height < 2:
         return None

@@ -42,15 +42,15 @@ def launch_spread(design_of_log: Design, solved: Solution, power_w: Floats, leng
     k = design_of_log.classes
     matrix = design_of_log.matrix[:, :k].tocoo()
     launches = np.maximum(design_of_log.launches[:k], 1)
-    part = (design_of_log.seconds[:k] / launches / max(length_s, 1e-9))[matrix.col]
-    each = matrix.data * np.minimum(matrix.data, part) * solved.power_w[matrix.col] ** 2
+    launch_share = (design_of_log.seconds[:k] / launches / max(length_s, 1e-9))[matrix.col]
+    each = matrix.data * np.minimum(matrix.data, launch_share) * solved.power_w[matrix.col] ** 2
     scale = np.bincount(matrix.row, each, minlength=len(power_w))
-    seen = scale > 0.25 * float(np.median(scale[scale > 0])) if (scale > 0).any() else scale > 0
-    if not seen.any():
+    well_covered = scale > 0.25 * float(np.median(scale[scale > 0])) if (scale > 0).any() else scale > 0
+    if not well_covered.any():
         return _UNLIKE
-    miss = (power_w - solved.fitted_w)[seen]
+    miss = (power_w - solved.fitted_w)[well_covered]
     typical = 1.4826 * float(np.median(np.abs(miss)))
     square = np.minimum(np.abs(miss), _FARTHEST * typical) ** 2
-    ratio = float(np.mean((square - solved.noise_w**2) / scale[seen]))
-    count = float(seen.sum())
+    ratio = float(np.mean((square - solved.noise_w**2) / scale[well_covered]))
+    count = float(well_covered.sum())
     return float(np.sqrt((max(ratio, 0.0) * count + _UNLIKE_WORTH * _UNLIKE**2) / (count + _UNLIKE_WORTH)))

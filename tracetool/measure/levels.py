@@ -111,15 +111,15 @@ class Levels:
             if fault:  # pragma: no cover - the factor has a positive diagonal
                 raise np.linalg.LinAlgError("the levels' factor is singular")
             square = half**2
-            whole = square.sum(axis=0)
+            variance = square.sum(axis=0)
             if end == size:
-                return np.asarray(whole)
+                return np.asarray(variance)
             # What follows fades like a geometric series, whose rest the last two quarters predict.
             late, final = square[-(tail // 2) : -(tail // 4)].sum(axis=0), square[-(tail // 4) :].sum(axis=0)
             pace = np.minimum(final / np.maximum(late, 1e-300), 0.999)
-            rest = final * pace / (1.0 - pace)
-            if (rest <= _TAIL_SHARE * whole).all():
-                return np.asarray(whole + rest)
+            beyond_tail = final * pace / (1.0 - pace)
+            if (beyond_tail <= _TAIL_SHARE * variance).all():
+                return np.asarray(variance + beyond_tail)
             tail *= 4
 
     def inner_variance(self, start_s: Floats, end_s: Floats) -> Floats:
@@ -138,8 +138,8 @@ class Levels:
         out = np.zeros(len(start_s))
         for which, block in enumerate(ends):
             low, high = np.maximum(start_s, edges[block]), np.minimum(end_s, edges[block + 1])
-            part = np.maximum(ramp(high) - ramp(low), 0.0)
-            share = np.clip(part / np.maximum(block_busy_s[block], 1e-12), 0.0, 1.0)
+            busy_s = np.maximum(ramp(high) - ramp(low), 0.0)
+            share = np.clip(busy_s / np.maximum(block_busy_s[block], 1e-12), 0.0, 1.0)
             cut_variance = 0.5 * moved[block] * block_busy_s[block] ** 2 * share * (1.0 - share)
             out += np.where((which == 0) | (ends[0] != ends[1]), cut_variance, 0.0)
         return out

@@ -82,12 +82,12 @@ def _joint_half_shares(
 ) -> dict[str, float]:
     """Return half the interval of each measured scope, as a share, from the errors its classes share. [1]"""
     names = [scope for scope in scopes if scopes[scope].get("energy_j")]
-    parts = run.signatures.select(
+    signature_scopes = run.signatures.select(
         pl.when(pl.col("kind") == "kernel").then(pl.lit("kernels")).otherwise(pl.lit("copies")).alias("name"),
         "signature",
         pl.lit(1.0).alias("part"),
     ).filter(pl.col("name").is_in(names))
-    seconds = sums.work_seconds(parts, names)
+    seconds = sums.work_seconds(signature_scopes, names)
     gaps = idle_intervals(run.kernels)
     for device, device_seconds in seconds.items():
         if "gaps" in names:
@@ -119,16 +119,16 @@ def _sum(run: Run, scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def scopes_line(scopes: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the measured energy of a run and its scopes in a sentence, nothing where not metered whole."""
-    whole = scopes.get("run")
-    if whole is None:
+    run_scope = scopes.get("run")
+    if run_scope is None:
         return ""
-    parts = ", ".join(
+    listed = ", ".join(
         f"{name} {number(scopes[name]['energy_j'])} J in {number(scopes[name]['time_ms'])} ms"
         for name in ("kernels", "copies", "gaps")
         if name in scopes
     )
-    ends = (number(whole[f"energy_{end}_j"]) for end in ("low", "high"))
-    return f"run: {number(whole['energy_j'])} J measured ({'..'.join(ends)}): {parts}"
+    ends = (number(run_scope[f"energy_{end}_j"]) for end in ("low", "high"))
+    return f"run: {number(run_scope['energy_j'])} J measured ({'..'.join(ends)}): {listed}"
 
 
 def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
         later_total_s += float(each_later_s.sum()) + between_s - held_s
     time = held_total_s + later_total_s
     measured_gap: dict[str, Any] = {"launches": count, "time_ms": 1e3 * time, "measured_pct": 100.0}
-    for end, one, other in zip(ENDS, near, far, strict=True):
-        joules = one * held_total_s + other * (time - held_total_s)
+    for end, held_w, later_w in zip(ENDS, near, far, strict=True):
+        joules = held_w * held_total_s + later_w * (time - held_total_s)
         measured_gap |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}
     return measured_gap
 

@@ -99,8 +99,8 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
         true = metered_w(clock)
         line = np.polyfit(true, shown, 1)
         tie = (clock[0] / _CLOCK_S) ** 2 + (clock[1] / _DRIFT) ** 2
-        left = float(np.mean((shown - np.polyval(line, true)) ** 2))
-        return len(at) * float(np.log(left + 1e-6)) + float(tie)
+        residual_w2 = float(np.mean((shown - np.polyval(line, true)) ** 2))
+        return len(at) * float(np.log(residual_w2 + 1e-6)) + float(tie)
 
     from scipy import optimize  # takes a fifth of a second
 
@@ -130,24 +130,31 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
 def _line(true: Floats, shown: Floats, at: Floats, clock: Floats) -> MeteredGain:
     """A straight line through readings and true power, with errors from resampled stretches."""
     gain, offset = np.polyfit(true, shown, 1)
-    part = np.minimum(((at - at[0]) / max(float(np.ptp(at)), 1e-9) * _STRETCHES).astype(int), _STRETCHES - 1)
+    stretch = np.minimum(
+        ((at - at[0]) / max(float(np.ptp(at)), 1e-9) * _STRETCHES).astype(int), _STRETCHES - 1
+    )
     sums = np.stack(
-        [np.bincount(part, x, _STRETCHES) for x in (np.ones(len(at)), true, true**2, shown, true * shown)]
+        [
+            np.bincount(stretch, column, _STRETCHES)
+            for column in (np.ones(len(at)), true, true**2, shown, true * shown)
+        ]
     )
     random = np.random.default_rng(0)
-    n, x, xx, y, xy = sums @ random.multinomial(_STRETCHES, np.full(_STRETCHES, 1 / _STRETCHES), _RESAMPLES).T
-    spread = n * xx - x**2
+    n, column, xx, y, xy = (
+        sums @ random.multinomial(_STRETCHES, np.full(_STRETCHES, 1 / _STRETCHES), _RESAMPLES).T
+    )
+    spread = n * xx - column**2
     good = spread > 0.01 * np.median(spread)
-    gains = (n * xy - x * y)[good] / spread[good]
-    offsets = (y[good] - gains * x[good]) / n[good]
+    gains = (n * xy - column * y)[good] / spread[good]
+    offsets = (y[good] - gains * column[good]) / n[good]
     between = np.cov(gains, offsets)
     pivot = float(np.clip(-between[0, 1] / max(between[0, 0], 1e-12), 0.0, true.max()))
-    left = np.std(offsets + gains * pivot)
+    residual_w = np.std(offsets + gains * pivot)
     return MeteredGain(
         float(gain),
         float(np.hypot(np.std(gains), _GAIN_FLOOR)),
         float(offset),
-        float(np.hypot(left, _OFFSET_FLOOR_W)),
+        float(np.hypot(residual_w, _OFFSET_FLOOR_W)),
         pivot,
         float(clock[0]),
         float(clock[1]),

@@ -85,8 +85,8 @@ def busiest_part(readings: Readings, timeline: Timeline, most: int = _MOST) -> R
     change = np.abs(np.diff(np.diff(edges, prepend=edges[0]), prepend=0.0))
     total = np.concatenate([[0.0], np.cumsum(change)])
     first = int(np.argmax(total[most:] - total[:-most]))
-    part = slice(first, first + most)
-    return replace(readings, time_s=readings.time_s[part], power_w=readings.power_w[part])
+    busiest = slice(first, first + most)
+    return replace(readings, time_s=readings.time_s[busiest], power_w=readings.power_w[busiest])
 
 
 def observe(
@@ -143,24 +143,24 @@ def observe(
         moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
         window_sd_s = float(placement.deviation[1])
         return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s, placement)
-    parts = [busiest_part(p, timeline) for p in _thirds(readings)]
+    stretches = [busiest_part(stretch, timeline) for stretch in _thirds(readings)]
     window_sd_s = 0.0
     if placement is not None and sensor.window_sd_s > 0:
         sensor = replace(sensor, window_s=float(placement.mean[1]))
         window_sd_s = float(placement.deviation[1])
         boxes = sensor_boxes(sensor, readings.jitter_s)
     elif sensor.window_sd_s > 0:
-        part = busiest_part(readings, timeline, _ENOUGH)
+        busiest = busiest_part(readings, timeline, _ENOUGH)
         margin = boxes.reach_s + 2.0 + open_s * 4.0
-        near = timeline.within(float(part.time_s[0]) - margin, float(part.time_s[-1]) + margin)
+        near = timeline.within(float(busiest.time_s[0]) - margin, float(busiest.time_s[-1]) + margin)
         sensor, window_sd_s = fit_window(
-            part, compact_classes(near), sensor, around_s=around_s, prior_sd_s=open_s, worth=_LEVELS_COUNT
+            busiest, compact_classes(near), sensor, around_s=around_s, prior_sd_s=open_s, worth=_LEVELS_COUNT
         )
         boxes = sensor_boxes(sensor, readings.jitter_s)
     settled = replace(sensor, window_sd_s=0.0)
-    alignments = [_align_part(p, timeline, settled, around_s, open_s) for p in parts]
-    at = np.array([float(p.time_s.mean()) for p in parts])
-    joined = join_parts(alignments, at, DRIFT_SD) if len(parts) > 1 else alignments[0]
+    alignments = [_align_stretch(stretch, timeline, settled, around_s, open_s) for stretch in stretches]
+    at = np.array([float(stretch.time_s.mean()) for stretch in stretches])
+    joined = join_parts(alignments, at, DRIFT_SD) if len(stretches) > 1 else alignments[0]
     moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
     return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s)
 
@@ -171,27 +171,27 @@ def _place(
     """Place a log of several classes of work by the likelihood of a stretch of it; None where that cannot."""
     if sensor.kind != "boxcar" or len(readings) <= _FEW:
         return None
-    part = busiest_part(readings, timeline, _MOST)
+    busiest = busiest_part(readings, timeline, _MOST)
     reach = sensor.window_s + 3.0 * sensor.window_sd_s + abs(around_s) + 4.0 * open_s + 2.0
-    near = timeline.within(float(part.time_s[0]) - reach, float(part.time_s[-1]) + reach)
-    if len(np.unique(near.label)) < 2 or _open_share(part, near, sensor) < _IN_STEP:
+    near = timeline.within(float(busiest.time_s[0]) - reach, float(busiest.time_s[-1]) + reach)
+    if len(np.unique(near.label)) < 2 or _open_share(busiest, near, sensor) < _IN_STEP:
         return None
-    return place_log(part, near, sensor, around_s=around_s, prior_sd_s=open_s)
+    return place_log(busiest, near, sensor, around_s=around_s, prior_sd_s=open_s)
 
 
-def _open_share(part: Readings, timeline: Timeline, sensor: Sensor) -> float:
+def _open_share(stretch: Readings, timeline: Timeline, sensor: Sensor) -> float:
     """Return by how much of the busy share windows see hangs on where the updates lie. [1]"""
-    if sensor.window_s > _WHOLE * part.update_s:
+    if sensor.window_s > _WHOLE * stretch.update_s:
         return 0.0
     work = compact_classes(replace(timeline, label=np.zeros_like(timeline.label), classes=1))
-    boxes = sensor_boxes(sensor, part.jitter_s)
-    inside = (part.time_s >= float(work.start_s[0])) & (part.time_s <= float(work.end_s[-1]))
+    boxes = sensor_boxes(sensor, stretch.jitter_s)
+    inside = (stretch.time_s >= float(work.start_s[0])) & (stretch.time_s <= float(work.end_s[-1]))
     if inside.sum() < _FEW:
         return 0.0
-    covered = replace(part, time_s=part.time_s[inside], power_w=part.power_w[inside])
+    covered = replace(stretch, time_s=stretch.time_s[inside], power_w=stretch.power_w[inside])
     means = [
         float(design(replace(covered, time_s=covered.time_s + place), boxes, work).matrix[:, 0].mean())
-        for place in np.arange(_PLACES) * part.update_s / _PLACES
+        for place in np.arange(_PLACES) * stretch.update_s / _PLACES
     ]
     return float(0.5 * np.ptp(means) / max(np.mean(means), 1e-9))
 
@@ -219,38 +219,39 @@ def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: 
     readings = resolve_updates(time_s, power_w, sensors[0].update_s)
     if len(readings) < 10:
         return sensors[0]
-    part = busiest_part(readings, timeline)
-    near = timeline.within(float(part.time_s[0]) - 5.0, float(part.time_s[-1]) + 5.0)
+    busiest = busiest_part(readings, timeline)
+    near = timeline.within(float(busiest.time_s[0]) - 5.0, float(busiest.time_s[-1]) + 5.0)
     offsets = LAG_S + CLOCK_SD_S * np.linspace(-2.0, 2.0, 9)
     score = [
-        float(log_likelihoods(part, near, sensor_boxes(s, part.jitter_s), offsets).max()) for s in sensors
+        float(log_likelihoods(busiest, near, sensor_boxes(s, busiest.jitter_s), offsets).max())
+        for s in sensors
     ]
     best = int(np.argmax(score))
     return sensors[best] if score[best] > score[0] + _DECISIVE else sensors[0]
 
 
-def _align_part(
-    part: Readings, timeline: Timeline, sensor: Sensor, around_s: float, prior_sd_s: float
+def _align_stretch(
+    stretch: Readings, timeline: Timeline, sensor: Sensor, around_s: float, prior_sd_s: float
 ) -> Alignment:
     """Align one stretch of readings; they are moved, so that the timeline's integrals are made once.
 
     Readings whose filters overlap share what the model of power misses, so that their likelihood
     counts by whole windows.
     """
-    placement = _place(part, timeline, sensor, around_s, prior_sd_s)
+    placement = _place(stretch, timeline, sensor, around_s, prior_sd_s)
     if placement is not None:
         return placement.alignment
-    boxes = sensor_boxes(sensor, part.jitter_s)
+    boxes = sensor_boxes(sensor, stretch.jitter_s)
     reach = boxes.reach_s + abs(around_s) + 4.0 * prior_sd_s + 2.0
-    near = timeline.within(float(part.time_s[0]) - reach, float(part.time_s[-1]) + reach)
-    worth = min(1.0, part.update_s / boxes.length_s)
+    near = timeline.within(float(stretch.time_s[0]) - reach, float(stretch.time_s[-1]) + reach)
+    worth = min(1.0, stretch.update_s / boxes.length_s)
 
     def moved(x: float) -> Readings:
-        return replace(part, time_s=part.time_s - x)
+        return replace(stretch, time_s=stretch.time_s - x)
 
     several = compact_classes(near)
-    if several.classes > 1 and len(part) > _FEW:
-        fewer = busiest_part(part, near, _ENOUGH)
+    if several.classes > 1 and len(stretch) > _FEW:
+        fewer = busiest_part(stretch, near, _ENOUGH)
         return align(
             lambda x: worth * class_likelihood(replace(fewer, time_s=fewer.time_s - x), several, boxes),
             around_s=around_s,
@@ -260,7 +261,7 @@ def _align_part(
     worth *= _LEVELS_COUNT
     return align(
         lambda x: worth * fit_levels(moved(x), near, boxes).log_likelihood,
-        quick=lambda offsets_s: worth * log_likelihoods(part, near, boxes, offsets_s),
+        quick=lambda offsets_s: worth * log_likelihoods(stretch, near, boxes, offsets_s),
         around_s=around_s,
         prior_sd_s=prior_sd_s,
     )

@@ -110,9 +110,11 @@ class _Strips:
         """Return class seconds until moments of shape (m, n) after each reading; shape (m, n, k)."""
         place = np.clip((at_s - self.low_s) / self.step_s, 0.0, self.seconds.shape[1] - 1.0)
         first = np.minimum(place.astype(np.int64), self.seconds.shape[1] - 2)
-        part = (place - first)[..., None]
+        fraction = (place - first)[..., None]
         row = np.arange(len(self.seconds))
-        return np.asarray(self.seconds[row, first] * (1.0 - part) + self.seconds[row, first + 1] * part)
+        return np.asarray(
+            self.seconds[row, first] * (1.0 - fraction) + self.seconds[row, first + 1] * fraction
+        )
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,8 @@ class _Likelihood:
         noise = (NOISE * spread)[:, None, None] ** 2
         n, rank = len(self.power_w), self.root.shape[1]
         for first in range(0, len(at), _TOGETHER):
-            part = slice(first, first + _TOGETHER)
-            offset, window, drift = at[part].T[:, :, None]
+            batch = slice(first, first + _TOGETHER)
+            offset, window, drift = at[batch].T[:, :, None]
             moved = offset + drift * self.away_s
             rows = np.zeros((*moved.shape, len(self.mean_w)))
             for delay in self.delays_s:
@@ -158,7 +160,7 @@ class _Likelihood:
             apart = np.maximum((miss**2).sum(axis=1) - along.sum(axis=1), 0.0)
             value = (np.log(size + noise) + along / (size + noise)).sum(axis=2)
             value += (n - rank) * np.log(noise[..., 0]) + apart / noise[..., 0]
-            out[part] = -0.5 * value.min(axis=0)
+            out[batch] = -0.5 * value.min(axis=0)
         return out
 
 
@@ -240,8 +242,8 @@ def _place_log(
             break
         cuts = np.array([1, 1, _DRIFTS]) if wide else np.array([_FINER, _FINER, _FINER if turn else _DRIFTS])
         cuts[1] = cuts[1] if length_step > 0 else 1
-        parts = [((np.arange(n) + 0.5) / n - 0.5) * c for n, c in zip(cuts, cell, strict=True)]
-        at = (at[order, None, :] + grid(*parts)).reshape(-1, 3)
+        cell_offsets = [((np.arange(n) + 0.5) / n - 0.5) * c for n, c in zip(cuts, cell, strict=True)]
+        at = (at[order, None, :] + grid(*cell_offsets)).reshape(-1, 3)
         cell = cell / cuts
         best = value(at)
     weight = np.exp(best - best.max())

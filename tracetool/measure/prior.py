@@ -118,8 +118,8 @@ def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, l
     if full.any():
         level = float(np.median(power_w[full]))
         most = float(np.quantile(active, 0.995))
-    rest = low if shown else 0.0
-    top = rest + 2.0 * (high - rest) / max(most, _LEAST_DUTY)
+    idle_reading_w = low if shown else 0.0
+    top = idle_reading_w + 2.0 * (high - idle_reading_w) / max(most, _LEAST_DUTY)
     if full.any() and float(np.median(active[full])) < _FILLED:
         level = float(np.clip(_filled_power(active, power_w), level, top))
     idle = low if shown else _IDLE_SHARE * level

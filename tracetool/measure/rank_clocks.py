@@ -116,11 +116,11 @@ def _collective_ends(source: Source) -> pl.DataFrame:
     return chosen.join(busiest.select("device"), on="device", how="semi").drop("device").sort("end_ns")
 
 
-def _fit(reference: pl.DataFrame, other: pl.DataFrame) -> ClockStep | None:
+def _fit(reference: pl.DataFrame, rank: pl.DataFrame) -> ClockStep | None:
     """Return how far the second rank's clock is ahead of the first's; None where they share too little."""
-    pairs = _by_number(reference, other)
+    pairs = _by_number(reference, rank)
     if pairs is None:
-        pairs = _by_order(reference, other)
+        pairs = _by_order(reference, rank)
     if pairs is None:
         return None
     ends, later = pairs
@@ -149,20 +149,20 @@ def _drift(at_s: Floats, difference_ns: Floats) -> tuple[float, float]:
     return (float(slope), deviation) if drifts else (0.0, deviation)
 
 
-def _by_number(reference: pl.DataFrame, other: pl.DataFrame) -> tuple[Ints, Ints] | None:
+def _by_number(reference: pl.DataFrame, rank: pl.DataFrame) -> tuple[Ints, Ints] | None:
     """Pair the ends of collectives that the profiler numbered."""
     keys = ["key", "sequence"]
     shared = reference.drop_nulls("sequence").unique(keys, keep="none").join(
-        other.drop_nulls("sequence").unique(keys, keep="none"), on=keys, how="inner", suffix="_later"
+        rank.drop_nulls("sequence").unique(keys, keep="none"), on=keys, how="inner", suffix="_later"
     ).sort("end_ns")  # fmt: skip
     if shared.height < _FEWEST:
         return None
     return shared["end_ns"].to_numpy(), shared["end_ns_later"].to_numpy()
 
 
-def _by_order(reference: pl.DataFrame, other: pl.DataFrame) -> tuple[Ints, Ints] | None:
+def _by_order(reference: pl.DataFrame, rank: pl.DataFrame) -> tuple[Ints, Ints] | None:
     """Pair the ends of equal collectives, by the difference of clocks under which they agree best."""
-    one, two = (dict(zip(*_grouped(frame), strict=True)) for frame in (reference, other))
+    one, two = (dict(zip(*_grouped(frame), strict=True)) for frame in (reference, rank))
     shared = [k for k in one if k in two]
     if not shared:
         return None

@@ -28,7 +28,7 @@ def share_left(used: float, busy: Floats) -> float:
 
 
 def reading_noise(
-    miss: Floats, busy: Floats, power_w: Floats, floor_w: float, unsteady: float, left: float
+    miss: Floats, busy: Floats, power_w: Floats, floor_w: float, unsteady: float, share_left: float
 ) -> tuple[float, Floats]:
     """Return the noise of quiet readings and each reading's noise over it. [W], shape (n,)
 
@@ -42,7 +42,7 @@ def reading_noise(
         return noise, np.ones(len(miss))
     alike_w = _ALIKE * float(np.median(power_w[full]))
     busy_count = float(full.sum())
-    busy_variance = (1.4826 * float(np.median(np.abs(miss[full])))) ** 2 / left
+    busy_variance = (1.4826 * float(np.median(np.abs(miss[full])))) ** 2 / share_left
     working = (busy_count * busy_variance + _ALIKE_WORTH * alike_w**2) / (busy_count + _ALIKE_WORTH)
     working = max(working, (unsteady * float(np.median(power_w[full]))) ** 2)
     more = max(working / noise**2 - 1.0, 0.0) / float(busy[full].mean())

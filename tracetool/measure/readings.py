@@ -59,13 +59,13 @@ def _refine(low: Floats, high: Floats, period: float) -> tuple[float, float, Flo
     count = min(len(middle), _FIRST)
     origin = middle[0]
     while True:
-        part = middle[:count]
-        angle = np.angle(np.mean(np.exp(2j * np.pi * (part - origin) / period)))
+        centers = middle[:count]
+        angle = np.angle(np.mean(np.exp(2j * np.pi * (centers - origin) / period)))
         origin += angle / (2 * np.pi) * period
-        n = np.round((part - origin) / period)
-        good = np.abs(part - origin - n * period) < 0.35 * period
+        n = np.round((centers - origin) / period)
+        good = np.abs(centers - origin - n * period) < 0.35 * period
         if good.sum() >= 3 and np.ptp(n[good]) > 0:
-            period, origin = np.polyfit(n[good], part[good], 1)
+            period, origin = np.polyfit(n[good], centers[good], 1)
         if count == len(middle):
             break
         count = min(len(middle), count * 2)

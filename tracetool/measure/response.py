@@ -98,8 +98,8 @@ def log_likelihoods(readings: Readings, timeline: Timeline, boxes: Boxes, offset
         From activity to reading. [s]
     """
     most = max(1, _TOGETHER // len(readings))
-    parts = np.split(offsets_s, range(most, len(offsets_s), most))
-    return np.concatenate([_explain(readings, timeline, boxes, part)[0] for part in parts])
+    batches = np.split(offsets_s, range(most, len(offsets_s), most))
+    return np.concatenate([_explain(readings, timeline, boxes, offsets)[0] for offsets in batches])
 
 
 def _explain(
@@ -139,6 +139,6 @@ def _explain(
         ratio = np.hypot(1.0, timing / noise)
         weight = (_FREEDOM + 1) / (_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
     each = noise * ratio
-    data = -0.5 * (_FREEDOM + 1) * np.log1p((miss / each) ** 2 / _FREEDOM).sum(axis=1)
-    value = data - np.log(each).sum(axis=1) - 0.5 * ((tie * powers_w) ** 2).sum(axis=1)
+    of_readings = -0.5 * (_FREEDOM + 1) * np.log1p((miss / each) ** 2 / _FREEDOM).sum(axis=1)
+    value = of_readings - np.log(each).sum(axis=1) - 0.5 * ((tie * powers_w) ** 2).sum(axis=1)
     return value, noise[:, 0], powers_w[:, 0] - powers_w[:, 1], y - miss

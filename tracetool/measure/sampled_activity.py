@@ -32,22 +32,24 @@ def sampled_activity(telemetry: pl.DataFrame) -> str:
     if not samples.height:
         return ""
     means = samples.select(pl.col(c).mean() for c in shares).row(0, named=True)
-    parts = [
+    phrases = [
         f"{words} {number(100.0 * means[c], 3)} %" for c, words in shares.items() if means[c] is not None
     ]
     clocks = samples["clock_mhz"].drop_nulls()
     if len(clocks):
         low, high = (number(float(clocks.quantile(q) or 0.0)) for q in (0.05, 0.95))
-        parts.append(
+        phrases.append(
             f"clock {low} MHz" if low == high else f"clock {low} to {high} MHz (5 to 95 % of samples)"
         )
-    return f"{', '.join(parts)}; mean of {counted(samples.height, 'sample')}"
+    return f"{', '.join(phrases)}; mean of {counted(samples.height, 'sample')}"
 
 
 def activity_notes(telemetry: pl.DataFrame) -> list[str]:
     """Return a sentence on the sampled activity of each GPU."""
-    parts = telemetry.partition_by("device", as_dict=True, maintain_order=True) if telemetry.height else {}
-    sentences = {device: sampled_activity(part) for (device,), part in parts.items()}
+    by_device = (
+        telemetry.partition_by("device", as_dict=True, maintain_order=True) if telemetry.height else {}
+    )
+    sentences = {device: sampled_activity(samples) for (device,), samples in by_device.items()}
     shown = {d: s for d, s in sentences.items() if s}
     of = {d: f" of GPU {d}" if len(shown) > 1 else "" for d in shown}
     return [f"measured activity{of[d]}: {sentence}" for d, sentence in shown.items()]
@@ -79,7 +81,7 @@ def activity_by_signature(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> pl.
     empty = pl.DataFrame(schema=columns)
     if not shares:
         return empty
-    parts = []
+    alone_samples = []
     sampled = telemetry.filter(pl.any_horizontal(pl.col(c).is_not_null() for c in shares))
     for (device,), samples in sampled.sort("device", "time_ns").group_by("device", maintain_order=True):
         ran = kernels.filter(pl.col("device") == device).sort("start_ns")
@@ -97,10 +99,12 @@ def activity_by_signature(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> pl.
         after = np.concatenate([start[1:], [np.iinfo(np.int64).max]])
         alone = inside & (end[kernel] >= high) & (before[kernel] <= low) & (after[kernel] >= high)
         signature = ran["signature"].cast(pl.Int64).gather(kernel[alone])
-        parts.append(samples.select(shares).filter(pl.Series(alone)).with_columns(signature=signature))
-    if not parts:
+        alone_samples.append(
+            samples.select(shares).filter(pl.Series(alone)).with_columns(signature=signature)
+        )
+    if not alone_samples:
         return empty
-    means = pl.concat(parts).group_by("signature").agg(
+    means = pl.concat(alone_samples).group_by("signature").agg(
         pl.len().cast(pl.Int64).alias("samples"), *(pl.col(c).mean() for c in shares)
     )  # fmt: skip
     return pl.concat([empty, means], how="diagonal").sort("signature")

@@ -85,7 +85,7 @@ def served_energy(
     if not logs:
         raise BadInput.in_file(requests, "is a request log without a power log", "give one: --power LOG")
     spans = phase_spans(table)
-    kinds = [_kind(p, d) for p, d in spans.select("prefills", "decodes").iter_rows()]
+    kinds = [_phase_kind(p, d) for p, d in spans.select("prefills", "decodes").iter_rows()]
     activity = spans.select(
         pl.Series("name", kinds), start_us=pl.col("start_ns") // 1000, end_us=pl.col("end_ns") // 1000
     ).filter(pl.col("end_us") > pl.col("start_us"))
@@ -101,14 +101,14 @@ def served_energy(
             measured = attribute_activity(path, power=logs, tz=tz, gpu=gpu, device=device)
             notes += [n for n in measured.notes if n not in notes]
             for row in measured.energy.filter(pl.col("class").is_in([*joules])).iter_rows(named=True):
-                parts = [row[f"energy{end}_j"] for end in _ENDS]
-                joules[row["class"]] += np.array([np.nan if p is None else p for p in parts])
+                energies = [row[f"energy{end}_j"] for end in _ENDS]
+                joules[row["class"]] += np.array([np.nan if p is None else p for p in energies])
     if len(devices) > 1:
         notes.append(f"energies of {len(devices)} GPUs are added, their errors taken as common")
     return _phases(table, spans, kinds, joules), tuple(notes)
 
 
-def _kind(prefills: int, decodes: int) -> str:
+def _phase_kind(prefills: int, decodes: int) -> str:
     if prefills and decodes:
         return _MIXED
     return _PREFILL if prefills else _DECODE

@@ -54,13 +54,13 @@ class SignatureSums:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(energy > 0, np.sqrt(square) / energy, np.nan))
 
-    def work_seconds(self, parts: pl.DataFrame, names: list[str]) -> dict[int, Floats]:
+    def work_seconds(self, members: pl.DataFrame, names: list[str]) -> dict[int, Floats]:
         """Return the time that named sums have of each class of work, gaps and idle time left at zero. [s]
 
         Parameters
         ----------
-        parts : DataFrame
-            ``name`` of the sum, ``signature`` and ``part``: the share of that signature's launches.
+        members : DataFrame
+            ``name`` of the sum, ``signature`` and ``member_share``: the share of that signature's launches.
         names : list of str
             The sums, in the order of the rows returned, g.
 
@@ -70,14 +70,17 @@ class SignatureSums:
             By device.
         """
         row = {name: i for i, name in enumerate(names)}
-        place = np.array([row[name] for name in parts["name"].to_list()], dtype=np.int64)
-        signature, part = parts["signature"].to_numpy(), parts["part"].to_numpy().astype(np.float64)
+        place = np.array([row[name] for name in members["name"].to_list()], dtype=np.int64)
+        signature, member_share = (
+            members["signature"].to_numpy(),
+            members["part"].to_numpy().astype(np.float64),
+        )
         seconds = {}
         for device, classes in self.classes.items():
             ids = self.signature[device]
             column = np.minimum(np.searchsorted(ids, signature), max(len(ids) - 1, 0))
             of_signature = ids[column] == signature if len(ids) else np.zeros(len(signature), np.bool_)
             share = np.zeros((len(names), len(classes.seconds)))
-            np.add.at(share, (place[of_signature], column[of_signature]), part[of_signature])
+            np.add.at(share, (place[of_signature], column[of_signature]), member_share[of_signature])
             seconds[device] = share * classes.seconds
         return seconds

@@ -58,12 +58,12 @@ class Solution:
 
 def _tie(precision: Floats, prior: Prior, width: float = 1.0) -> None:
     """Add to a precision that of the powers before any reading, the common scale integrated out."""
-    own = 1.0 / (width * prior.sd_w) ** 2
+    precisions = 1.0 / (width * prior.sd_w) ** 2
     lead = prior.shared * prior.mean_w
-    pull = own * lead
+    pull = precisions * lead
     total = float(lead @ pull) + 1.0 / (width * prior.scale_sd) ** 2
     precision -= np.outer(pull / total, pull)
-    precision.flat[:: len(own) + 1] += own
+    precision.flat[:: len(precisions) + 1] += precisions
 
 
 def solve(
@@ -175,7 +175,7 @@ def _agreed(
     """
     k = matrix.shape[1]
     x, noise, weight = start
-    target, told = prior.mean_w, 1.0
+    target, share_before = prior.mean_w, 1.0
     turn = 0
     while True:
         final = _System(matrix, weight / noise**2, prior, bound, totals)
@@ -185,12 +185,12 @@ def _agreed(
         covariance.flat[:: k + 1] += bound
         _invert(covariance)
         x = covariance @ final.right(power_w, bound * np.clip(x, prior.low_w, prior.high_w), target)
-        left = share_left(float(np.vdot(covariance, gram)), busy)
-        if left > _ENOUGH_LEFT * told or turn == _AGAIN:
+        share = share_left(float(np.vdot(covariance, gram)), busy)
+        if share > _ENOUGH_LEFT * share_before or turn == _AGAIN:
             break
         turn += 1
-        miss, told = power_w - np.asarray(matrix @ x), left
-        noise, ratio = reading_noise(miss, busy, power_w, floor_w, unsteady, left)
+        miss, share_before = power_w - np.asarray(matrix @ x), share
+        noise, ratio = reading_noise(miss, busy, power_w, floor_w, unsteady, share)
         weight = student_weight(miss, noise, ratio)
     if bound.any():
         covariance = gram.copy()
@@ -227,11 +227,11 @@ class _System:
 
     def _tied(self, x: Floats) -> Floats:
         """Return the prior's precision times ``x``."""
-        own = 1.0 / self.prior.sd_w**2
+        precisions = 1.0 / self.prior.sd_w**2
         lead = self.prior.shared * self.prior.mean_w
-        pull = own * lead
+        pull = precisions * lead
         total = float(lead @ pull) + 1.0 / self.prior.scale_sd**2
-        return np.asarray(own * x - pull * (float(pull @ x) / total))
+        return np.asarray(precisions * x - pull * (float(pull @ x) / total))
 
     def right(self, power_w: Floats, bound_pull: Floats, target: Floats) -> Floats:
         """Return the right-hand side. Shape (k,)."""
@@ -308,8 +308,8 @@ def _stretch(matrix: sparse.csr_matrix, covariance: Floats, pull: Floats, most: 
     moves = np.asarray(matrix @ covariance[:, chosen]) * pull[:, None]
     moves = moves[:, np.any(moves != 0.0, axis=0)]
     plain = (moves**2).sum(axis=0)
-    whole = plain.copy()
+    with_lags = plain.copy()
     lags = min(most, n // 4)
     for lag in range(1, lags):
-        whole += 2.0 * (1.0 - lag / lags) * (moves[lag:] * moves[:-lag]).sum(axis=0)
-    return max(1.0, float(np.mean(np.maximum(whole, 0.0) / plain)))
+        with_lags += 2.0 * (1.0 - lag / lags) * (moves[lag:] * moves[:-lag]).sum(axis=0)
+    return max(1.0, float(np.mean(np.maximum(with_lags, 0.0) / plain)))

@@ -65,12 +65,12 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
         if entry["placed"]:
             continue
         is_log = not source.trace.activities.height
-        others = [
+        candidates = [
             s for s, e in zip(sources, entries, strict=True)
             if e["placed"] and (s.trace.activities.height if is_log else s.trace.telemetry.height)
         ]  # fmt: skip
         fits: list[_Fit] = []
-        for candidate in others:
+        for candidate in candidates:
             trace, log = (candidate, source) if is_log else (source, candidate)
             fits += _try(trace, log.trace.telemetry, gpu)
         best = max(fits, key=lambda f: f.correlation, default=None)

@@ -158,32 +158,35 @@ def throttled_time(log: ThrottleLog, timeline: Timeline) -> ThrottledTime:
     before, after = log.lowered[:-1], log.lowered[1:]
     states = (np.ones(len(step)), 0.5 * before + 0.5 * after, before & after, before | after)
     k = timeline.classes
-    whole = np.bincount(timeline.label, timeline.end_s - timeline.start_s, minlength=k)[:k]
-    seen, middle, low, high = (
+    class_s = np.bincount(timeline.label, timeline.end_s - timeline.start_s, minlength=k)[:k]
+    covered_s, middle, low, high = (
         _summed(log.time_s, np.where(covered, state, 0.0) * step, timeline)[:k] for state in states
     )
-    known = (seen > 0) & (seen >= _COVERED * whole)
+    enough_covered = (covered_s > 0) & (covered_s >= _COVERED * class_s)
 
-    def share(part: Floats) -> Floats:
-        return np.asarray(np.divide(part, seen, out=np.full(k, np.nan), where=known))
+    def share(lowered_s: Floats) -> Floats:
+        return np.asarray(np.divide(lowered_s, covered_s, out=np.full(k, np.nan), where=enough_covered))
 
     return ThrottledTime(share(middle), share(low), share(high))
 
 
-def throttle_record(log: ThrottleLog, found: ThrottledTime, seconds: Floats) -> dict[str, Any] | None:
+def throttle_record(log: ThrottleLog, throttled: ThrottledTime, seconds: Floats) -> dict[str, Any] | None:
     """Return the throttled share of all classes together; None where the log covers none of them.
 
     Parameters
     ----------
-    log, found : ThrottleLog, ThrottledTime
+    log, throttled : ThrottleLog, ThrottledTime
         The readings, and the share of each of k classes.
     seconds : array, shape (k,)
         Time of each class that counts. [s]
     """
-    weight = np.where(np.isfinite(found.share), seconds, 0.0)
+    weight = np.where(np.isfinite(throttled.share), seconds, 0.0)
     if not weight.sum() > 0:
         return None
-    means = [float(np.nan_to_num(v) @ weight / weight.sum()) for v in (found.share, found.low, found.high)]
+    means = [
+        float(np.nan_to_num(v) @ weight / weight.sum())
+        for v in (throttled.share, throttled.low, throttled.high)
+    ]
     names = ("throttled_share", "throttled_share_low", "throttled_share_high")
     return {**dict(zip(names, means, strict=True)), "basis": log.basis, "reasons": dict(log.reasons)}
 
@@ -191,7 +194,11 @@ def throttle_record(log: ThrottleLog, found: ThrottledTime, seconds: Floats) -> 
 def throttle_note(record: Mapping[str, Any], device: int, log: ThrottleLog) -> str:
     """Return a sentence on a GPU's throttling."""
     share, low, high = (100 * record[f"throttled_share{end}"] for end in ("", "_low", "_high"))
-    why = ", ".join(f"{name} {100 * part:.0f} %" for name, part in record["reasons"].items() if part > 0)
+    why = ", ".join(
+        f"{name} {100 * share_of_reason:.0f} %"
+        for name, share_of_reason in record["reasons"].items()
+        if share_of_reason > 0
+    )
     of = counted(len(log.time_s), "reading")
     named = f" ({why} of {of})" if why else f" ({of})"
     source = (

@@ -77,7 +77,7 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindo
     so in its scopes. A class that the log of a window does not tell
     from others takes the power it drew in the windows that tell it.
     """
-    parts, scopes, lost, reason = [], [], [], None
+    window_energies, scopes, lost, reason = [], [], [], None
     first: A | None = None
     for window in windows_of(run):
         try:
@@ -88,7 +88,7 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindo
             continue
         numbers = window.numbers
         energy = measured.energy
-        parts.append(
+        window_energies.append(
             energy.with_columns(
                 numbers.gather(energy["signature"]).cast(pl.Int64).alias("signature")
             ).with_columns(pl.lit(window.number).alias("window"))
@@ -97,13 +97,16 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindo
         first = first or measured
     if first is None:
         raise reason or BadInput.in_file(run.path, "holds no activities")
-    count = len(parts) + len(lost)
-    notes = [*first.notes, f"measured in {len(parts)} of {count} windows of the run, each solved by itself"]
+    count = len(window_energies) + len(lost)
+    notes = [
+        *first.notes,
+        f"measured in {len(window_energies)} of {count} windows of the run, each solved by itself",
+    ]
     if lost:
         notes.append(
             f"windows {', '.join(map(str, lost[:9]))} were not measured: their energy is not in the sums"
         )
-    return AddedWindows(first, _added(pl.concat(parts)), tuple(notes), _half_shares(scopes))
+    return AddedWindows(first, _added(pl.concat(window_energies)), tuple(notes), _half_shares(scopes))
 
 
 def _half_shares(windows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, float]:

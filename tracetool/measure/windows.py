@@ -47,8 +47,8 @@ def seen_share(observation: Observation, start_s: Floats, end_s: Floats) -> Floa
     def until(at: Floats) -> Floats:
         i = np.searchsorted(start, at, side="right")
         before = np.maximum(i - 1, 0)
-        part = np.clip(at - start[before], 0.0, seen_s[before])
-        return np.where(i > 0, total[before] + part, 0.0)
+        covered_s = np.clip(at - start[before], 0.0, seen_s[before])
+        return np.where(i > 0, total[before] + covered_s, 0.0)
 
     return np.clip((until(end_s) - until(start_s)) / np.maximum(end_s - start_s, 1e-12), 0.0, 1.0)
 
@@ -113,15 +113,17 @@ def window_energy(
         variance = variance + ((means - shown) ** 2).mean(axis=0)
     if timeline.jitter_s > _HOST_JITTER_S and len(timeline.start_s):
         late = np.sqrt(1.5) * _ENDS_LATE * timeline.jitter_s
-        others = [replace(observation, timeline=timeline.ending(s * late)) for s in (-1.0, 1.0)]
-        means = np.array([o.levels(0.0, ratio, levels).shown_energy(start_s, end_s) for o in others])
+        altered = [replace(observation, timeline=timeline.ending(s * late)) for s in (-1.0, 1.0)]
+        means = np.array(
+            [observed.levels(0.0, ratio, levels).shown_energy(start_s, end_s) for observed in altered]
+        )
         variance = variance + ((means - levels.shown_energy(start_s, end_s)) ** 2).sum(axis=0) / 3.0
     if observation.window_sd_s > _WINDOW_SHARE * sensor.window_s and len(timeline.start_s):
         aside = np.sqrt(1.5) * observation.window_sd_s
         lengths = [max(sensor.window_s + s * aside, 0.2 * sensor.window_s) for s in (-1.0, 1.0)]
         boxes = [sensor_boxes(replace(sensor, window_s=w), observation.readings.jitter_s) for w in lengths]
-        others = [replace(observation, boxes=b) for b in boxes]
-        means = np.array([o.levels(0.0, ratio).shown_energy(start_s, end_s) for o in others])
+        altered = [replace(observation, boxes=b) for b in boxes]
+        means = np.array([observed.levels(0.0, ratio).shown_energy(start_s, end_s) for observed in altered])
         variance = variance + ((means - levels.shown_energy(start_s, end_s)) ** 2).sum(axis=0) / 3.0
     energy = (shown - sensor.offset_w * seconds) / sensor.gain
     deviation = np.sqrt(

@@ -65,13 +65,15 @@ class Windows:
         e = executions
         ordered = Executions(e.run[order], e.position[order], e.start_s[order], e.end_s[order])
         constants = np.geomspace(1.5, max(0.6 * (last - sse), 3.0), _CONSTANTS)
-        every = cls(ordered, inside[order], sse, last, samples, constants)
-        wide = replace(every, samples=replace(samples, time_s=samples.time_s + samples.window_s))
+        all_windows = cls(ordered, inside[order], sse, last, samples, constants)
+        wide = replace(all_windows, samples=replace(samples, time_s=samples.time_s + samples.window_s))
         near = wide.share(np.ones(len(order)), 3.0 * samples.window_s) > 0
-        odd = ~every.inside & (ordered.position >= sse)
-        near &= every.share(odd.astype(np.float64)) < _ODD
+        odd = ~all_windows.inside & (ordered.position >= sse)
+        near &= all_windows.share(odd.astype(np.float64)) < _ODD
         near_power_w = {name: power[near] for name, power in samples.power_w.items()}
-        return replace(every, samples=replace(samples, time_s=samples.time_s[near], power_w=near_power_w))
+        return replace(
+            all_windows, samples=replace(samples, time_s=samples.time_s[near], power_w=near_power_w)
+        )
 
     def ends(self, place_s: float, width_s: float) -> tuple[_Cuts, _Cuts]:
         """Return where windows begin and end if each ends ``place_s`` later and is ``width_s`` long. [s]"""
@@ -111,10 +113,10 @@ class Windows:
         """
         begin, end = self.ends(place_s, width_s)
         length = self.executions.duration_s
-        whole = basis.integral(np.array([1.0]))
+        full_integral = basis.integral(np.array([1.0]))
 
         def departed(cut: _Cuts) -> Floats:
-            inner = basis.integral(cut.phase) - cut.phase[:, None] * whole
+            inner = basis.integral(cut.phase) - cut.phase[:, None] * full_integral
             return np.asarray(inner * (scale * length)[cut.execution][:, None])
 
         shares = np.stack([end.spent(*one) - begin.spent(*one) for one in self._running], axis=1) / width_s
@@ -128,8 +130,8 @@ class Windows:
         steady = np.where(self.inside, length, 0.0)
         kinds = [steady, *(np.where(position == k, length, 0.0) for k in range(self.sse))]
         kinds += [np.where(~self.inside & (position >= self.sse), length, 0.0), length]
-        left = self.settling(np.arange(int(position.max(initial=0)) + 1)).T
-        kinds += [steady * of_one[position] for of_one in left]
+        unsettled = self.settling(np.arange(int(position.max(initial=0)) + 1)).T
+        kinds += [steady * of_one[position] for of_one in unsettled]
         return [(one, np.cumsum(one) - one) for one in kinds]
 
     def probe_s(self) -> float:

@@ -40,8 +40,8 @@ class Basis:
             for i in range(self.degree + 1):
                 antiderivative = np.zeros(self.degree + 1)
                 antiderivative[i] = 1.0
-                whole = legendre.legint(antiderivative, lbnd=-1)
-                columns.append(0.5 * legendre.legval(2.0 * u - 1.0, whole))
+                series = legendre.legint(antiderivative, lbnd=-1)
+                columns.append(0.5 * legendre.legval(2.0 * u - 1.0, series))
             return np.stack(columns, axis=1)
         return np.asarray(self.integrals(u))
 

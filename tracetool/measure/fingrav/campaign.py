@@ -142,9 +142,9 @@ def profile_runs(
     if not opened:
         raise BadInput("no run to profile", "give one or more: tracetool profile RUN...")
     name = _chosen(opened, kernel)
-    parts = [read_part(run, name, gpu) for run in opened]
-    executions, samples, activities = join_parts(parts)
-    notes = [part.note for part in parts]
+    run_parts = [read_part(run, name, gpu) for run in opened]
+    executions, samples, activities = join_parts(run_parts)
+    notes = [run_part.note for run_part in run_parts]
     return _profiled(name, fine_profile(executions, samples, margin=margin), notes, samples, activities)
 
 

@@ -68,7 +68,7 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     shift = observation.alignment.offset_s
     executions = in_runs(own_start + shift, own_end + shift)
     power: dict[str, Floats] = {"total": observation.readings.power_w}
-    parts = (
+    memory_rows = (
         run.telemetry.filter(
             (pl.col("device") == logged)
             & pl.col("memory_power_w").is_not_null()
@@ -77,9 +77,9 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
         .unique("time_ns")
         .sort("time_ns")
     )
-    if parts.height > 2:
-        at = (parts["time_ns"].to_numpy() - origin) * _NS
-        memory = np.interp(observation.readings.time_s, at, parts["memory_power_w"].to_numpy())
+    if memory_rows.height > 2:
+        at = (memory_rows["time_ns"].to_numpy() - origin) * _NS
+        memory = np.interp(observation.readings.time_s, at, memory_rows["memory_power_w"].to_numpy())
         power |= {"memory": memory, "gpu": observation.readings.power_w - memory}
     window = (
         observation.sensor.window_s if observation.sensor.kind == "boxcar" else 2.0 * observation.sensor.lag_s
@@ -108,11 +108,11 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
 
 def activities_of(start_s: Floats, end_s: Floats, names: Sequence[str | None], kernel: str) -> Activities:
     """Return activities sorted by start, the profiled kernel as class 0."""
-    others = dict.fromkeys(n for n in names if n != kernel)
-    number = {kernel: 0} | {n: i + 1 for i, n in enumerate(others)}
+    other_names = dict.fromkeys(n for n in names if n != kernel)
+    number = {kernel: 0} | {n: i + 1 for i, n in enumerate(other_names)}
     label = np.array([number[n] for n in names], dtype=np.int64)
     order = np.argsort(start_s, kind="stable")
-    class_names = (kernel, *("?" if n is None else n for n in others))
+    class_names = (kernel, *("?" if n is None else n for n in other_names))
     return Activities(start_s[order], end_s[order], label[order], class_names)
 
 
@@ -122,22 +122,22 @@ def _seconds(kernels: pl.DataFrame, origin: int) -> tuple[Floats, Floats]:
     return start.astype(np.float64) * _NS, (start + length).astype(np.float64) * _NS
 
 
-def join_parts(parts: Sequence[Part]) -> tuple[Executions, Samples, Activities]:
+def join_parts(run_parts: Sequence[Part]) -> tuple[Executions, Samples, Activities]:
     """Lay runs one after another on one clock, far enough apart not to meet."""
-    executions, samples = [p.executions for p in parts], [p.samples for p in parts]
-    names = list(dict.fromkeys(n for p in parts for n in p.activities.names))  # the kernel first
+    executions, samples = [p.executions for p in run_parts], [p.samples for p in run_parts]
+    names = list(dict.fromkeys(n for p in run_parts for n in p.activities.names))  # the kernel first
     common = [c for c in samples[0].power_w if all(c in s.power_w for s in samples)]
     shifts, now, count, runs = [], 0.0, 0, []
-    for part in parts:
-        low = min(float(part.activities.start_s.min()), float(part.samples.time_s.min()))
-        high = max(float(part.activities.end_s.max()), float(part.samples.time_s.max()))
+    for run_part in run_parts:
+        low = min(float(run_part.activities.start_s.min()), float(run_part.samples.time_s.min()))
+        high = max(float(run_part.activities.end_s.max()), float(run_part.samples.time_s.max()))
         shifts.append(now - low)
-        runs.append(part.executions.run + count)
-        count += part.executions.runs
+        runs.append(run_part.executions.run + count)
+        count += run_part.executions.runs
         now += high - low + 10.0
     labels = [
         np.array([names.index(n) for n in p.activities.names], dtype=np.int64)[p.activities.label]
-        for p in parts
+        for p in run_parts
     ]
 
     def moved(columns: Sequence[Floats]) -> Floats:
@@ -158,8 +158,8 @@ def join_parts(parts: Sequence[Part]) -> tuple[Executions, Samples, Activities]:
             max(s.error_s for s in samples),
         ),
         Activities(
-            moved([p.activities.start_s for p in parts]),
-            moved([p.activities.end_s for p in parts]),
+            moved([p.activities.start_s for p in run_parts]),
+            moved([p.activities.end_s for p in run_parts]),
             np.concatenate(labels),
             tuple(names),
         ),

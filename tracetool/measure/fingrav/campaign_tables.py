@@ -201,10 +201,10 @@ def read_samples(
         time, error = clock.host(gpu), float(clock.error(gpu).max())
     else:
         time, error = _numbers(frame, ("time_us",), path)["time_us"] * _US, 0.0
-    parts = [c for c in frame.columns if c.endswith("_w") and c != "power_w"]
-    power = _numbers(frame, ("power_w", *parts), path)
+    component_columns = [c for c in frame.columns if c.endswith("_w") and c != "power_w"]
+    power = _numbers(frame, ("power_w", *component_columns), path)
     order = np.argsort(time, kind="stable")
-    named = {"total": power["power_w"][order], **{c[:-2]: power[c][order] for c in parts}}
+    named = {"total": power["power_w"][order], **{c[:-2]: power[c][order] for c in component_columns}}
     steps = np.diff(time[order])
     period = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1e-3
     return Samples(time[order], named, window_s, period, error)

@@ -79,7 +79,7 @@ class Model:
     @classmethod
     def of(cls, windows: Windows, power_w: Floats, parts_w: Floats | None) -> Model:
         """Lay out the priors: departures of every height and quickness, settling at every pace."""
-        basis, way = end_spline()
+        basis, positions = end_spline()
         high = float(np.quantile(power_w, 0.9))
         level = [high]
         if parts_w is not None:
@@ -87,9 +87,9 @@ class Model:
             level = [typical_w, max(abs(high - typical_w), 0.01 * high)]
         halves = []
         for length in _LENGTHS:
-            apart = np.sqrt(5.0) * np.abs(way[:, None] - way[None, :]) / length
+            apart = np.sqrt(5.0) * np.abs(positions[:, None] - positions[None, :]) / length
             kernel = (1.0 + apart + apart**2 / 3.0) * np.exp(-apart)
-            halves.append(np.linalg.cholesky(kernel + 1e-8 * np.eye(len(way))))
+            halves.append(np.linalg.cholesky(kernel + 1e-8 * np.eye(len(positions))))
         constants = range(len(windows.constants))
         priors = tuple(Prior(c, h * a) for c in constants for h in halves for a in _AMPLITUDES)
         return cls(windows, power_w, parts_w, basis, priors, np.array(level))
@@ -164,13 +164,13 @@ class Model:
         total = np.hstack([*[columns] * self.blocks, slopes.sum(axis=2)])
         rows = total / state.noise_w[:, None]
         target = (self.power_w - total @ prior) / state.noise_w
-        own = np.zeros((0, total.shape[1]))
+        parts_columns = np.zeros((0, total.shape[1]))
         if self.parts_w is not None:
-            own = np.hstack([columns, np.zeros_like(columns), slopes[:, :, 0]])
-            other = own / state.parts_noise_w[:, None]
-            parts_target = (self.parts_w - own @ prior) / state.parts_noise_w
+            parts_columns = np.hstack([columns, np.zeros_like(columns), slopes[:, :, 0]])
+            scaled_parts = parts_columns / state.parts_noise_w[:, None]
+            parts_target = (self.parts_w - parts_columns @ prior) / state.parts_noise_w
             clear = np.sqrt(1.0 - state.alike**2)
-            rows = np.vstack([(rows - state.alike * other) / clear, other])
+            rows = np.vstack([(rows - state.alike * scaled_parts) / clear, scaled_parts])
             target = np.concatenate([(target - state.alike * parts_target) / clear, parts_target])
         gram, side = rows.T @ rows, rows.T @ target
         # What explained next to nothing last time is looked at again only when all are.
@@ -188,9 +188,9 @@ class Model:
         noise = noise_of(miss, total[:, :-2] @ mean[:-2])
         parts_noise, alike = state.parts_noise_w, 0.0
         if self.parts_w is not None:
-            rest = self.parts_w - own @ mean
-            parts_noise = noise_of(rest, own[:, :-2] @ mean[:-2])
-            clipped = np.clip(miss / noise, -3.0, 3.0), np.clip(rest / parts_noise, -3.0, 3.0)
+            parts_miss = self.parts_w - parts_columns @ mean
+            parts_noise = noise_of(parts_miss, parts_columns[:, :-2] @ mean[:-2])
+            clipped = np.clip(miss / noise, -3.0, 3.0), np.clip(parts_miss / parts_noise, -3.0, 3.0)
             alike = float(np.clip(np.corrcoef(*clipped)[0, 1], -0.98, 0.98))
         return State(mean, noise, parts_noise, alike, gram, side, weight)
 
@@ -225,8 +225,8 @@ class Model:
         """
         chosen = self._chosen(prior)
         half = self._half(prior, chosen)
-        told, combined = linalg.eigh(half.T @ gram[np.ix_(chosen, chosen)] @ half, check_finite=False)
-        return np.maximum(told, 0.0), combined.T @ half.T
+        information, combined = linalg.eigh(half.T @ gram[np.ix_(chosen, chosen)] @ half, check_finite=False)
+        return np.maximum(information, 0.0), combined.T @ half.T
 
     def posterior(self, prior: Prior, gram: Floats, side: Floats) -> tuple[float, Ints, Floats, Floats]:
         """Return log evidence, unknowns kept, how far they lie from before, and their covariance's root."""

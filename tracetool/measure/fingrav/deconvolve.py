@@ -94,8 +94,8 @@ def _with_draws(
 ) -> Deconvolution:
     """Return the profile with draws of it, each prior counting as much as the samples bear it out."""
     k, q, _ = model.sizes
-    whole = model.basis.integral(np.array([1.0]))[0]
-    shape = model.basis.at(_GRID) - whole
+    full_integral = model.basis.integral(np.array([1.0]))[0]
+    shape = model.basis.at(_GRID) - full_integral
     nth = random.choice(len(model.priors), _DRAWS, p=state.weight / state.weight.sum())
     draws = np.tile(model.prior_mean(place, width), (_DRAWS, 1))
     likely = np.flatnonzero(state.weight > _LIKELY)
@@ -112,9 +112,9 @@ def _with_draws(
         columns = model.shape_columns(chosen)
         middle[row] = shape @ away[columns].sum(axis=0)
         before += share[row] * (model.level_w @ model.level_w) * ((shape @ prior.half) ** 2).sum(axis=1)
-        told, apart = model.told(prior, state.gram)
-        left = 1.0 / (1.0 + np.outer(_FACTORS, told))
-        within += share[row] * (left @ (apart[:, columns].sum(axis=1) @ shape.T) ** 2)
+        information, apart = model.told(prior, state.gram)
+        remaining = 1.0 / (1.0 + np.outer(_FACTORS, information))
+        within += share[row] * (remaining @ (apart[:, columns].sum(axis=1) @ shape.T) ** 2)
     between = share @ (middle - share @ middle) ** 2
     many = draws[:, :-2].reshape(_DRAWS, model.blocks, -1).sum(axis=1)
     mean = state.mean[:-2].reshape(model.blocks, -1).sum(axis=0)
@@ -127,10 +127,10 @@ def _with_draws(
     resolved_share = 0.0 if lost else float(max(0.0, 1.0 - variance[now].sum() / before.sum()))
     return Deconvolution(
         model.basis,
-        mean[:k] - whole @ mean[:k],
+        mean[:k] - full_integral @ mean[:k],
         float(mean[k]),
         mean[k + q :],
-        np.hstack([many[:, :k] - (many[:, :k] @ whole)[:, None], many[:, [k]], many[:, k + q :]]),
+        np.hstack([many[:, :k] - (many[:, :k] @ full_integral)[:, None], many[:, [k]], many[:, k + q :]]),
         place,
         width,
         float(errors[now]),

@@ -165,8 +165,8 @@ def _contexts(
     runs, size = int(owner.max(initial=0)) + 1, rows.shape[1]
     grams, sides = np.zeros((runs, size, size)), np.zeros((runs, size))
     for r in range(runs):
-        part = rows[owner == r]
-        grams[r], sides[r] = part.T @ part, part.T @ power[owner == r]
+        run_rows = rows[owner == r]
+        grams[r], sides[r] = run_rows.T @ run_rows, run_rows.T @ power[owner == r]
     draw = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1.0 / runs), _RESAMPLES)
     many = np.tensordot(draw, grams, axes=1)
     tie = 1e-4 * max(float(np.trace(grams.sum(axis=0))) / size, 1e-12)
@@ -227,9 +227,9 @@ def _history(
 
     fitted, powers = fit_history_term(excess_at, fixed, power[used_samples], run[used_samples])
     anew = level.copy()
-    others = (filled > 1) & (filled <= len(level))  # column 1 is the kernel after nothing
+    other_kernels = (filled > 1) & (filled <= len(level))  # column 1 is the kernel after nothing
     anew[0] = powers[0]
-    anew[filled[others] - 1] = powers[others]
+    anew[filled[other_kernels] - 1] = powers[other_kernels]
     return fitted, "", anew
 
 

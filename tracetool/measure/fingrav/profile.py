@@ -61,15 +61,17 @@ def fine_profile(
     inside[steady] = largest_bin(executions.duration_s[steady], width)
     # A mean over a window lies at no phase: only instantaneous samples are placed in executions.
     instants = samples if samples.window_s <= 0 else replace(samples, time_s=np.zeros(0))
-    data = GoldenSamples(executions, samples, place(instants, executions), inside, sse, last, grid, seed)
-    fitted = fit_settling(data)
+    golden_samples = GoldenSamples(
+        executions, samples, place(instants, executions), inside, sse, last, grid, seed
+    )
+    fitted = fit_settling(golden_samples)
     settled, ssp, reached = steady_power(fitted["total"], sse, last)
     curves: list[Curve] = []
     for component, fit in fitted.items():
         for kind, position in (("sse", sse), ("ssp", ssp)):
-            curves.append(curve_at(data, fit, component=component, kind=kind, position=position))
+            curves.append(curve_at(golden_samples, fit, component=component, kind=kind, position=position))
     outliers = (executions.position >= sse) & ~inside
-    outlier_curve = _outliers(data, outliers)
+    outlier_curve = _outliers(golden_samples, outliers)
     if outlier_curve is not None:
         curves.append(outlier_curve)
     sse_curve = next(c for c in curves if c.kind == "sse")
@@ -89,15 +91,20 @@ def fine_profile(
         settled,
         further_runs,
         tuple(curves),
-        _run_trend(data, golden),
+        _run_trend(golden_samples, golden),
         float(outliers.sum() / max((executions.position >= sse).sum(), 1)),
         deconvolution,
     )
 
 
-def _outliers(data: GoldenSamples, outliers: Bools) -> Curve | None:
+def _outliers(golden_samples: GoldenSamples, outliers: Bools) -> Curve | None:
     """Profile of executions of unusual length; None where too few samples met one."""
-    executions, samples, placed, seed = data.executions, data.samples, data.placed, data.seed
+    executions, samples, placed, seed = (
+        golden_samples.executions,
+        golden_samples.samples,
+        golden_samples.placed,
+        golden_samples.seed,
+    )
     chosen = outliers[placed.execution] & (placed.share > 0.5)
     if samples.window_s > 0 or chosen.sum() < 12:
         return None
@@ -109,7 +116,7 @@ def _outliers(data: GoldenSamples, outliers: Bools) -> Curve | None:
     trend = fit_trend(
         basis.at(outlier_pairs.end), power, executions.run[outlier_pairs.execution], basis, seed=seed
     )
-    phase = np.linspace(0.0, 1.0, data.grid)
+    phase = np.linspace(0.0, 1.0, golden_samples.grid)
     mid, low, high = trend.at(phase)
     mean, mean_low, mean_high = trend.mean()
     return Curve(
@@ -129,9 +136,14 @@ def _outliers(data: GoldenSamples, outliers: Bools) -> Curve | None:
     )
 
 
-def _run_trend(data: GoldenSamples, golden: Bools) -> RunTrend:
+def _run_trend(golden_samples: GoldenSamples, golden: Bools) -> RunTrend:
     """Power over the time of a run: the degree-4 trend of FinGraV's figures."""
-    executions, samples, grid, seed = data.executions, data.samples, data.grid, data.seed
+    executions, samples, grid, seed = (
+        golden_samples.executions,
+        golden_samples.samples,
+        golden_samples.grid,
+        golden_samples.seed,
+    )
     runs = executions.runs
     first = np.full(runs, np.inf)
     final = np.full(runs, -np.inf)

@@ -80,7 +80,7 @@ def _bases(used: int) -> tuple[Basis, Basis]:
     return spline(pieces), polynomial(4 if used >= 12 else 1)
 
 
-def fit_settling(data: GoldenSamples) -> dict[str, Fit]:
+def fit_settling(golden_samples: GoldenSamples) -> dict[str, Fit]:
     """Return each component's power profile with settling, from all golden samples.
 
     Raises
@@ -88,10 +88,15 @@ def fit_settling(data: GoldenSamples) -> dict[str, Fit]:
     BadInput
         If fewer than five samples meet a golden execution.
     """
-    if data.samples.window_s > 0:
-        return _averaged(data)
-    executions, samples, placed, inside = data.executions, data.samples, data.placed, data.inside
-    sse, last, seed = data.sse, data.last, data.seed
+    if golden_samples.samples.window_s > 0:
+        return _averaged(golden_samples)
+    executions, samples, placed, inside = (
+        golden_samples.executions,
+        golden_samples.samples,
+        golden_samples.placed,
+        golden_samples.inside,
+    )
+    sse, last, seed = golden_samples.sse, golden_samples.last, golden_samples.seed
     count = len(samples.time_s)
     good = inside[placed.execution]
     used = np.bincount(placed.sample, placed.share * good, minlength=count) > 0.999
@@ -121,25 +126,35 @@ def fit_settling(data: GoldenSamples) -> dict[str, Fit]:
     return out
 
 
-def _averaged(data: GoldenSamples) -> dict[str, Fit]:
+def _averaged(golden_samples: GoldenSamples) -> dict[str, Fit]:
     """Each component's power profile from an averaging sampler; the logged parts help identify the total."""
-    windows = Windows.of(data.executions, data.samples, data.inside, data.sse, data.last)
+    windows = Windows.of(
+        golden_samples.executions,
+        golden_samples.samples,
+        golden_samples.inside,
+        golden_samples.sse,
+        golden_samples.last,
+    )
     share = windows.share(windows.inside.astype(np.float64))
     if (share > _HELD).sum() < _FEWEST:
         most = float(share.max(initial=0.0))
-        length = f"{data.samples.window_s * 1e3:.4g} ms"
+        length = f"{golden_samples.samples.window_s * 1e3:.4g} ms"
         raise BadInput(
             f"windows of {length} hold {most:.0%} of golden executions at most: no profile",
             "run the kernel alone, back to back, for longer than a window; check both clocks",
         )
     power = windows.samples.power_w
-    others = [name for name in power if name != "total" and power[name].any()]  # one of 0 W has no profile
-    parts = np.sum([power[name] for name in others], axis=0) if others else None
-    whole = deconvolve(windows, power["total"], parts, seed=data.seed)
-    grid = windows.settling(np.arange(data.last + 1))
-    out = {"total": _as_fit(whole, grid, windows)}
-    for name in others:
-        averaged = deconvolve(windows, power[name], at=(whole.place_s, whole.width_s), seed=data.seed)
+    components = [
+        name for name in power if name != "total" and power[name].any()
+    ]  # one of 0 W has no profile
+    components_w = np.sum([power[name] for name in components], axis=0) if components else None
+    total_profile = deconvolve(windows, power["total"], components_w, seed=golden_samples.seed)
+    grid = windows.settling(np.arange(golden_samples.last + 1))
+    out = {"total": _as_fit(total_profile, grid, windows)}
+    for name in components:
+        averaged = deconvolve(
+            windows, power[name], at=(total_profile.place_s, total_profile.width_s), seed=golden_samples.seed
+        )
         out[name] = _as_fit(averaged, grid, windows)
     return {name: out[name] for name in power if name in out}
 
@@ -169,18 +184,23 @@ def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
     return excess, min(ssp, last), ssp <= last
 
 
-def curve_at(data: GoldenSamples, fit: Fit, *, component: str, kind: str, position: int) -> Curve:
+def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: str, position: int) -> Curve:
     """Return a component's profile as it is at a position: its profile plus what power lies above steady."""
-    placed, samples, inside, sse = data.placed, data.samples, data.inside, data.sse
-    phase = np.linspace(0.0, 1.0, data.grid)
+    placed, samples, inside, sse = (
+        golden_samples.placed,
+        golden_samples.samples,
+        golden_samples.inside,
+        golden_samples.sse,
+    )
+    phase = np.linspace(0.0, 1.0, golden_samples.grid)
     settling = fit.settling[position if kind == "sse" else -1]
-    whole = fit.spline.basis.integral(np.array([1.0]))[0]
+    full_integral = fit.spline.basis.integral(np.array([1.0]))[0]
     middle, steady = (
         fit.spline.basis.at(phase) @ fit.spline.coefficients,
-        float(whole @ fit.spline.coefficients),
+        float(full_integral @ fit.spline.coefficients),
     )
     straight = fit.straight.basis.at(phase) @ fit.straight.coefficients
-    copies, means = fit.spline.resampled @ fit.spline.basis.at(phase).T, fit.spline.resampled @ whole
+    copies, means = fit.spline.resampled @ fit.spline.basis.at(phase).T, fit.spline.resampled @ full_integral
     extra, more = float(settling @ fit.spline.other), fit.copies @ settling
     if fit.deconvolution is not None:
         middle, straight = middle * (1.0 + extra / steady), straight * (1.0 + extra / steady)
@@ -189,7 +209,7 @@ def curve_at(data: GoldenSamples, fit: Fit, *, component: str, kind: str, positi
         middle, straight, copies = middle + extra, straight + extra, copies + more[:, None]
     means = means + more
     low, high = np.percentile(copies, [5.0, 95.0], axis=0)
-    at = data.executions.position[placed.execution]
+    at = golden_samples.executions.position[placed.execution]
     chosen = inside[placed.execution] & ((at == sse) if kind == "sse" else (at >= position))
     chosen &= placed.share > 0.5
     met = len(np.unique(placed.sample[chosen]))

@@ -36,11 +36,11 @@ class Trend:
 
     def mean(self) -> tuple[float, float, float]:
         """Return the mean over the profile and both ends of its 90 % interval. [W]"""
-        whole = self.basis.integral(np.array([1.0]))[0]
-        copies = self.resampled @ whole
+        full_integral = self.basis.integral(np.array([1.0]))[0]
+        copies = self.resampled @ full_integral
         tail = 100.0 * (1.0 - LEVEL) / 2.0
         low, high = np.percentile(copies, [tail, 100.0 - tail])
-        return float(whole @ self.coefficients), float(low), float(high)
+        return float(full_integral @ self.coefficients), float(low), float(high)
 
 
 def fit_trend(
@@ -83,26 +83,26 @@ def fit_trend(
     gram, side = grams.sum(axis=0), sides.sum(axis=0)
     ridge = 1e-9 * max(float(np.trace(gram)) / size, 1e-12) * np.eye(size)
     smoothing = _smoothing(gram, side, power_w, penalty, ridge) if penalty.any() else 0.0
-    whole = gram + smoothing * penalty + ridge
-    coefficients = np.linalg.solve(whole, side)
+    normal = gram + smoothing * penalty + ridge
+    coefficients = np.linalg.solve(normal, side)
     random = np.random.default_rng(seed)
     draw = random.multinomial(runs, np.full(runs, 1.0 / max(runs, 1)), _RESAMPLES)
     many = np.tensordot(draw, grams, axes=1) + smoothing * penalty + ridge
     copies = np.linalg.solve(many, (draw @ sides)[:, :, None])[:, :, 0]
     if smoothing:
-        copies = copies + _smoothed_away(whole, smoothing * penalty, power_w - full @ coefficients, random)
+        copies = copies + _smoothed_away(normal, smoothing * penalty, power_w - full @ coefficients, random)
     miss_w = float(np.sqrt(np.mean((power_w - full @ coefficients) ** 2))) if len(power_w) else 0.0
     return Trend(basis, coefficients[:k], copies[:, :k], smoothing, coefficients[k:], copies[:, k:], miss_w)
 
 
-def _smoothed_away(whole: Floats, penalty: Floats, miss: Floats, random: np.random.Generator) -> Floats:
+def _smoothed_away(normal: Floats, penalty: Floats, miss: Floats, random: np.random.Generator) -> Floats:
     r"""Draws of what smoothing took from a curve, which resampled runs do not show. Shape (b, k).
 
     The part :math:`\sigma^2 V \lambda P V` of the posterior covariance of a penalized fit (Wahba 1983),
     :math:`V` the inverse of the penalized normal matrix.
     """
-    variance = float(miss @ miss) / max(len(miss) - len(whole), 1)
-    half = np.linalg.solve(whole, _root(penalty)) * np.sqrt(variance)
+    variance = float(miss @ miss) / max(len(miss) - len(normal), 1)
+    half = np.linalg.solve(normal, _root(penalty)) * np.sqrt(variance)
     return np.asarray(random.standard_normal((_RESAMPLES, half.shape[1])) @ half.T)
 
 
@@ -119,11 +119,11 @@ def _smoothing(gram: Floats, side: Floats, power_w: Floats, penalty: Floats, rid
     best, chosen = np.inf, float(_SMOOTHING[-1])
     scale = float(np.trace(gram)) / size
     for value in _SMOOTHING * scale:
-        whole = gram + value * penalty + ridge
-        coefficients = np.linalg.solve(whole, side)
+        normal = gram + value * penalty + ridge
+        coefficients = np.linalg.solve(normal, side)
         miss = float(power_w @ power_w - 2 * coefficients @ side + coefficients @ gram @ coefficients)
         rough = value * float(coefficients @ penalty @ coefficients)
-        _, log_size = np.linalg.slogdet(whole)
+        _, log_size = np.linalg.slogdet(normal)
         spare = max(n - size + rank, 1)
         score = spare * np.log(max(miss + rough, 1e-300)) + log_size - rank * np.log(value)
         if score < best:

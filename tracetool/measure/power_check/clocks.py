@@ -42,10 +42,10 @@ def _correlation(case: LogCase, offset_s: float) -> float:
     return float(np.corrcoef(share, power_w)[0, 1])
 
 
-def _part(case: LogCase, begin: int, end: int) -> LogCase:
-    one = case.readings
-    part = replace(one, time_s=one.time_s[begin:end], power_w=one.power_w[begin:end])
-    return replace(case, readings=part)
+def _stretch(case: LogCase, begin: int, end: int) -> LogCase:
+    readings = case.readings
+    stretch = replace(readings, time_s=readings.time_s[begin:end], power_w=readings.power_w[begin:end])
+    return replace(case, readings=stretch)
 
 
 def _covered(case: LogCase) -> LogCase:
@@ -53,8 +53,8 @@ def _covered(case: LogCase) -> LogCase:
     start_s, end_s = case.span_s
     inside = np.flatnonzero((case.readings.time_s > start_s - 5.0) & (case.readings.time_s < end_s + 5.0))
     if len(inside) < 2:
-        return _part(case, 0, 0)
-    return _part(case, int(inside[0]), int(inside[-1]) + 1)
+        return _stretch(case, 0, 0)
+    return _stretch(case, int(inside[0]), int(inside[-1]) + 1)
 
 
 def clock(case: LogCase) -> Finding:
@@ -78,8 +78,8 @@ def clock(case: LogCase) -> Finding:
         return Finding("clock", "good", "log and trace share a clock", 0.0, "ms")
     start_s, end_s = case.span_s
     verdict = graded(abs(offset_s), 2.0 * case.spacing_s, max(_OFFSET * (end_s - start_s), 0.5))
-    way = "late" if offset_s > 0 else "early"
-    reason = f"the log is {number(abs(offset_s))} s {way} against the trace: correct its stamps"
+    direction = "late" if offset_s > 0 else "early"
+    reason = f"the log is {number(abs(offset_s))} s {direction} against the trace: correct its stamps"
     return Finding("clock", verdict, reason, 1e3 * offset_s, "ms")
 
 
@@ -120,15 +120,15 @@ def drift(case: LogCase) -> Finding:
     if count < 60:
         return Finding("drift", "good", "too few readings to tell a drift")
     third = min(count // 3, _MOST)
-    parts = [_part(around, 0, third), _part(around, count - third, count)]
-    if any(np.std(p.busy_share()) < _VARIES for p in parts):
+    ends = [_stretch(around, 0, third), _stretch(around, count - third, count)]
+    if any(np.std(end.busy_share()) < _VARIES for end in ends):
         return Finding("drift", "good", "the load is steady: no drift can be told")
-    length_s = float(parts[1].readings.time_s.mean() - parts[0].readings.time_s.mean())
-    placed = [_offset_of(p, 0.0, max(5.0 * case.spacing_s, 0.5)) for p in parts]
+    length_s = float(ends[1].readings.time_s.mean() - ends[0].readings.time_s.mean())
+    placed = [_offset_of(end, 0.0, max(5.0 * case.spacing_s, 0.5)) for end in ends]
     moved_s = placed[1][0] - placed[0][0]
     per_s = moved_s / max(length_s, 1e-9)
     clear = all(score > _CLEAR for _, score in placed)
-    gained = any(score > _correlation(p, 0.0) + 0.02 for (_, score), p in zip(placed, parts, strict=True))
+    gained = any(score > _correlation(end, 0.0) + 0.02 for (_, score), end in zip(placed, ends, strict=True))
     beyond = abs(moved_s) > 0.75 * case.spacing_s
     if not (clear and gained and beyond) or not _runs_through(around, placed, moved_s):
         return Finding("drift", "good", nothing, 0.0, "ppm")
@@ -142,7 +142,7 @@ def _runs_through(around: LogCase, placed: list[tuple[float, float]], moved_s: f
     A trace that begins after the work or ends before it moves one end alone: profilers record some steps.
     """
     count = len(around.readings)
-    middle = _part(around, count // 3, count - count // 3)
+    middle = _stretch(around, count // 3, count - count // 3)
     if np.std(middle.busy_share()) < _VARIES:
         return True
     offset_s, score = _offset_of(middle, 0.0, max(5.0 * around.spacing_s, 0.5))

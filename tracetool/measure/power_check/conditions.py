@@ -70,9 +70,9 @@ def reason_bits(text: str | None) -> int:
     except ValueError:
         bits, words = 0, plain.replace(" ", "").replace("_", "")
     for spelling, bit in _SPELLINGS.items():
-        for whole in (f"{spelling}slowdown", spelling):
-            if whole in words:
-                bits, words = bits | bit, words.replace(whole, ";")
+        for word in (f"{spelling}slowdown", spelling):
+            if word in words:
+                bits, words = bits | bit, words.replace(word, ";")
     return bits
 
 

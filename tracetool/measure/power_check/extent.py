@@ -42,8 +42,10 @@ def coverage(case: LogCase) -> Finding:
             if hours and abs(hours) <= 14
             else ""
         )
-        way = "after" if shift_s > 0 else "before"
-        reason = f"log and trace do not overlap (the log begins {abs(shift_s):,.0f} s {way} the trace){zone}"
+        order = "after" if shift_s > 0 else "before"
+        reason = (
+            f"log and trace do not overlap (the log begins {abs(shift_s):,.0f} s {order} the trace){zone}"
+        )
     elif verdict == "good":
         reason = "the log covers the trace"
     else:
@@ -104,8 +106,8 @@ def stamps(case: LogCase) -> Finding:
     steps = np.diff(np.unique(time_ns))
     if len(time_ns) < 10 or not len(steps):
         return Finding("stamps", "good", "too few lines to tell how finely they are stamped")
-    whole = bool((time_ns % 1_000_000_000 == 0).all())
-    if whole and case.readings.update_s < 1.0:
+    whole_seconds = bool((time_ns % 1_000_000_000 == 0).all())
+    if whole_seconds and case.readings.update_s < 1.0:
         return Finding(
             "stamps", "usable", "stamped in whole seconds: readings lie up to 1 s off", 1000.0, "ms"
         )
