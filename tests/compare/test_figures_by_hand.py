@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from tracetool.compare.accuracy_sums import ratio, transfer_ms
-from tracetool.compare.baseline_store import _part
+from tracetool.compare.baseline_store import _path_segment
 from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.decomposition import Pairs, decompose
 from tracetool.compare.diff import _ratios
@@ -166,7 +166,7 @@ def test_a_run_without_gaps_has_none() -> None:
 
 
 def test_names_of_branches_are_parts_of_a_path() -> None:
-    assert [_part(text) for text in (".", "..", "a/b", "v1.0", "")] == [
+    assert [_path_segment(text) for text in (".", "..", "a/b", "v1.0", "")] == [
         "%2E",
         "%2E%2E",
         "a%2Fb",

@@ -129,14 +129,16 @@ def accuracy_table(
     """
     total = sum_rows(signature_rows, "total", None, sums)
     families = sum_rows(signature_rows, "family", "family", sums)
-    parts = [total, *(rows for rows in (scopes, families, groups) if rows is not None), signature_rows]
-    whole = pl.concat(parts, how="diagonal_relaxed")
+    tables = [total, *(rows for rows in (scopes, families, groups) if rows is not None), signature_rows]
+    rows_of_all_levels = pl.concat(tables, how="diagonal_relaxed")
     metered = signature_rows["energy_j"].is_not_null().any()
     figure = "energy_j" if metered else "energy_predicted_j"
     of_kernels = float(signature_rows[figure].sum())
     share = 100.0 * pl.col(figure) / of_kernels if of_kernels else pl.lit(None, dtype=pl.Float64)
     inside = pl.col("level").is_in(["gap", "copies"]).not_()
-    return load_schema("accuracy").conform(whole.with_columns(pl.when(inside).then(share).alias("share_pct")))
+    return load_schema("accuracy").conform(
+        rows_of_all_levels.with_columns(pl.when(inside).then(share).alias("share_pct"))
+    )
 
 
 @dataclass(frozen=True)

@@ -182,16 +182,16 @@ def _with_joint_ends(
     grouped: pl.DataFrame, metered: pl.DataFrame, by: str | None, shared: SignatureSums
 ) -> pl.DataFrame:
     """Return sums with the measured intervals that their rows have together, where any row was metered."""
-    parts = metered.select(
+    shares_of_sums = metered.select(
         (pl.col(by) if by else pl.lit(COMPARED)).fill_null(UNKNOWN).alias("name"),
         "signature",
         (pl.col("part") if "part" in metered.columns else pl.lit(1.0)).alias("part"),
     )
-    names = sorted(set(parts["name"].to_list()))
+    names = sorted(set(shares_of_sums["name"].to_list()))
     if not names:
         return grouped
     half = pl.DataFrame(
-        {"joined": names, "half": shared.half_shares(shared.work_seconds(parts, names))}
+        {"joined": names, "half": shared.half_shares(shared.work_seconds(shares_of_sums, names))}
     ).with_columns(pl.col("half").fill_nan(None))
     name = (pl.col(by) if by else pl.lit(COMPARED)).fill_null(UNKNOWN)
     joined = grouped.with_columns(name.alias("joined")).join(
@@ -231,9 +231,9 @@ def grouped_rows(
     A group has as large a share of a signature's sums as it has of its launches.
     """
     launched = pl.DataFrame({"signature": signature.cast(pl.Int64), "group": group})
-    part = launched.group_by("signature", "group", maintain_order=True).len("count")
+    launches_of_group = launched.group_by("signature", "group", maintain_order=True).len("count")
     share = pl.col("count") / pl.col("count").sum().over("signature")
-    split = part.with_columns(share.alias("part")).join(rows, on="signature", how="inner")
+    split = launches_of_group.with_columns(share.alias("part")).join(rows, on="signature", how="inner")
     split = split.with_columns(pl.col(c) * pl.col("part") for c in _SHARED if c in split.columns)
     return sum_rows(split, "group", "group", shared).with_columns(
         pl.lit(None, dtype=pl.String).alias("family")
@@ -264,6 +264,6 @@ def _lone_wait() -> pl.Expr:
     return (pl.col("level") == "signature") & _waited()
 
 
-def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+def ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
     """Return part over whole, null where the whole is nothing."""
-    return pl.when(whole > 0).then(part / whole)
+    return pl.when(denominator > 0).then(numerator / denominator)

@@ -90,7 +90,7 @@ class Store:
         for key, value in (("gpu", gpu), ("branch", branch)):
             if value is None:
                 break
-            folder = f"{folder}/{key}={_part(value)}"
+            folder = f"{folder}/{key}={_path_segment(value)}"
         selector = pafs.FileSelector(folder, recursive=True, allow_not_found=True)
         try:
             files = self._files.get_file_info(selector)
@@ -228,9 +228,9 @@ class Store:
         folder = "/".join(
             [
                 self._root,
-                f"gpu={_part(str(header['gpu']))}",
-                f"branch={_part(branch)}",
-                f"commit={_part(commit)}",
+                f"gpu={_path_segment(str(header['gpu']))}",
+                f"branch={_path_segment(branch)}",
+                f"commit={_path_segment(commit)}",
             ]
         )
         target = f"{folder}/{hashlib.sha256(content).hexdigest()[:20]}.parquet"
@@ -324,7 +324,7 @@ def _energy_j(one: RunClasses) -> float:
     return float(one.classes["energy_j"].sum()) + one.gap_j
 
 
-def _part(text: str) -> str:
+def _path_segment(text: str) -> str:
     """Return a text as one part of a path."""
     return quote(text or "none", safe="") if text not in (".", "..") else quote(text).replace(".", "%2E")
 

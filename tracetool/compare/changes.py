@@ -133,13 +133,13 @@ def _metrics(
 ) -> tuple[Metric, ...]:
     """Judge the whole run's figures, each by itself."""
     limits = {t.metric: t.limit for t in request.thresholds if not t.scope}
-    whole = float(figures["base"]["energy"].mean())
+    base_j = float(figures["base"]["energy"].mean())
     compared = []
     for name in METRICS:
         base, head = figures["base"][name], figures["head"][name]
         # a relative error of energy is one of power and of energy x time; of a modeled time it is a bound
         modeled = name != "time" or request.basis == "predicted"
-        error = model_j / whole if modeled and whole > 0 else 0.0
+        error = model_j / base_j if modeled and base_j > 0 else 0.0
         noise = np.array([within_whole(sides, FIGURES[name])])
         criteria = Criteria(request.basis, request.spread(name), within=noise)
         effects = effects_of(base[:, None], head[:, None], criteria, np.array([error]))

@@ -85,16 +85,18 @@ def decompose(pairs: Pairs) -> Mapping[str, Floats]:
     change = head - base
     counted = (pairs.count_base > 0) & (pairs.count_head > 0)
     timed = counted & (pairs.time_base > 0) & (pairs.time_head > 0)
-    whole = timed & (base > 0) & (head > 0)
+    is_complete = timed & (base > 0) & (head > 0)
 
     def log_ratio(a: Floats, b: Floats) -> Floats:
-        return np.asarray(np.log(np.where(whole, a, 1.0) / np.where(whole, b, 1.0)))
+        return np.asarray(np.log(np.where(is_complete, a, 1.0) / np.where(is_complete, b, 1.0)))
 
-    mean = np.where(whole, log_mean(np.where(whole, head, 1.0), np.where(whole, base, 1.0)), 0.0)
+    mean = np.where(
+        is_complete, log_mean(np.where(is_complete, head, 1.0), np.where(is_complete, base, 1.0)), 0.0
+    )
     count = log_ratio(pairs.count_head, pairs.count_base)
-    work = np.log(np.where(whole, pairs.work_ratio, 1.0))
-    clock_time = np.log(np.where(whole, pairs.clock_time_ratio, 1.0))
-    clock_power = np.log(np.where(whole, pairs.clock_power_ratio, 1.0))
+    work = np.log(np.where(is_complete, pairs.work_ratio, 1.0))
+    clock_time = np.log(np.where(is_complete, pairs.clock_time_ratio, 1.0))
+    clock_power = np.log(np.where(is_complete, pairs.clock_power_ratio, 1.0))
     time = log_ratio(pairs.time_head, pairs.time_base)
     energy = log_ratio(head, base)
     causes = {
@@ -105,6 +107,6 @@ def decompose(pairs: Pairs) -> Mapping[str, Floats]:
     }
     # the last cause is what is left, so that the sum is the change to the last bit of the arithmetic
     causes["higher power"] = np.where(
-        whole, mean * (energy - time - clock_power), np.where(timed, change, 0.0)
+        is_complete, mean * (energy - time - clock_power), np.where(timed, change, 0.0)
     )
     return {name: causes[name] for name in FACTORS if name in causes}

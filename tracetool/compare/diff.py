@@ -165,8 +165,8 @@ def diff_runs(
         If a side is empty, a run cannot be read, or a threshold covers nothing.
     """
     how = reading or Reading()
-    left, right = load_sides(base, head, how)
-    return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by)
+    base_runs, head_runs = load_sides(base, head, how)
+    return diff_sides(base_runs, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by)
 
 
 def load_sides(

@@ -81,9 +81,9 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     notes = []
     split = rows.filter(pl.col("met") & ~pl.col("unsplit"))
     if split.height:
-        waiting, whole = float(split["waiting_ms"].sum()), float(split["time_ms"].sum())
+        waiting, total_ms = float(split["waiting_ms"].sum()), float(split["time_ms"].sum())
         notes.append(
-            f"collectives: {waiting:.4g} ms waiting for other ranks, {whole - waiting:.4g} ms transfer;"
+            f"collectives: {waiting:.4g} ms waiting for other ranks, {total_ms - waiting:.4g} ms transfer;"
             " the errors of time compare the transfer"
         )
     lone = rows.filter("unsplit")
@@ -186,13 +186,13 @@ def accuracy_of(
     groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group, sums)
     half_shares = None if attribution is None else attribution.half_shares
     scopes = measured_scopes(run, measured, sums, half_shares)
-    whole = _scopes(predicted.totals[0], scopes)
+    scope_rows = _scopes(predicted.totals[0], scopes)
     if groups is not None and GAP_KEY in by:
         watts = None if measured is None else idle_watts(measured)
         shares = idle_groups(run, by, depth, None if watts is None else (watts[0][0], watts[1][0]))
-        idle = idle_accuracy(shares, whole)
+        idle = idle_accuracy(shares, scope_rows)
         groups = groups if idle is None else pl.concat([groups, idle], how="diagonal_relaxed")
-    table = accuracy_table(rows, whole, groups, sums)
+    table = accuracy_table(rows, scope_rows, groups, sums)
     return Accuracy(
         run=str(run.path),
         gpu=predicted.gpu,

@@ -98,12 +98,12 @@ def idle_accuracy(shares: pl.DataFrame, scopes: pl.DataFrame) -> pl.DataFrame | 
     gap = scopes.filter(pl.col("level") == "gap")
     if not gap.height:
         return None
-    whole = gap.row(0, named=True)
+    gap_row = gap.row(0, named=True)
     rows = []
     for name, of_time, of_energy in shares.iter_rows():
-        row = {**whole, "level": "group", "name": name, "launches": 0}
+        row = {**gap_row, "level": "group", "name": name, "launches": 0}
         share = {"time": of_time, "energy": of_energy, "power": of_energy / of_time}
-        for figure, value in whole.items():
+        for figure, value in gap_row.items():
             what = figure.partition("_")[0]
             if what in share and value is not None:
                 row[figure] = value * share[what]

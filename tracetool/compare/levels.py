@@ -65,7 +65,7 @@ def change_table(
     if (idle := idle_changes(sides)) is not None:
         rows.append(idle)
     rows.append(_kernels(parts, pairs, sides, criteria))
-    whole = pl.concat(rows, how="diagonal_relaxed")
+    all_rows = pl.concat(rows, how="diagonal_relaxed")
     totals = [float(sum(s.gap_j)) / len(s.runs) + float(s.classes["energy_j"].sum()) for s in (base, head)]
     shares = [
         (100.0 * pl.col(f"energy_{s}_j") / t if t > 0 else pl.lit(None, dtype=pl.Float64)).alias(
@@ -73,7 +73,7 @@ def change_table(
         )
         for s, t in zip(("base", "head"), totals, strict=True)
     ]
-    changes = whole.with_columns(
+    changes = all_rows.with_columns(
         (pl.col("energy_head_j") - pl.col("energy_base_j")).alias("energy_change_j"),
         _change("time_base_ms", "time_head_ms").alias("time_change_pct"),
         pl.coalesce("energy_change_pct", _change("energy_base_j", "energy_head_j")).alias(
@@ -168,12 +168,12 @@ def _kernels(
         side_parts = parts.filter(pl.col("side") == name).join(
             side.classes.select("class", pl.col("launches").alias("all")), on="class", how="left"
         )
-        part = side_parts.select(
+        class_shares = side_parts.select(
             "class", pl.col("pair").alias("label"), (pl.col("launches") / pl.col("all")).alias("share")
         )
-        members.append(part.join(places, on="label").select("class", "at", "share"))
+        members.append(class_shares.join(places, on="label").select("class", "at", "share"))
         rows = (
-            side.per_run.join(part, on="class", how="inner")
+            side.per_run.join(class_shares, on="class", how="inner")
             .group_by("run", "label", maintain_order=True)
             .agg((pl.col(c) * pl.col("share")).sum().alias(c) for c in _SUMS)
         )
@@ -217,9 +217,9 @@ def _with_verdicts(rows: pl.DataFrame, figures: list[dict[str, Floats]], criteri
     base, head = figures[0]["energy_j"], figures[1]["energy_j"]
     error = None
     if criteria.basis != "measured":
-        whole = base.mean(axis=0)
+        base_means = base.mean(axis=0)
         half = rows["error_j"].fill_null(0.0).to_numpy()
-        error = np.divide(half, whole, out=np.zeros_like(whole), where=whole > 0) / Z90
+        error = np.divide(half, base_means, out=np.zeros_like(base_means), where=base_means > 0) / Z90
     means = base.mean(axis=0), head.mean(axis=0)
     heavy = np.any([m >= LEAST_SHARE * m.sum() for m in means], axis=0)
     effects = with_joint_intervals(effects_of(base, head, criteria, error), figures_together(heavy))

@@ -72,7 +72,7 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
 
 def _shares(parts: pl.DataFrame, side: Side) -> pl.DataFrame:
     """Return the part of every class that belongs to each pair, figures in proportion to launches."""
-    whole = side.classes.select(
+    class_figures = side.classes.select(
         "class",
         "name",
         "family",
@@ -81,7 +81,7 @@ def _shares(parts: pl.DataFrame, side: Side) -> pl.DataFrame:
         "group",
         *(pl.col(c).alias(f"all_{c}") for c in FIGURES),
     )
-    rows = parts.join(whole, on="class", how="left")
+    rows = parts.join(class_figures, on="class", how="left")
     share = pl.col("launches") / pl.col("all_launches")
     return rows.with_columns((pl.col(f"all_{c}") * share).alias(c) for c in FIGURES if c != "launches")
 

@@ -62,7 +62,7 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
     begin = 0
     for columns, relation in LEVELS:
         keys = [pl.col(c) for c in columns]
-        usable = _told(columns, relation)
+        usable = _has_keys(columns, relation)
         shared_keys = (
             unmatched["base"].filter(usable).select(keys).unique()
             .join(unmatched["head"].filter(usable).select(keys).unique(), on=list(columns), how="inner")
@@ -99,7 +99,7 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
     return _name_operator_matches(pl.concat(pair_parts), base, head)
 
 
-def _told(columns: Sequence[str], relation: str) -> pl.Expr:
+def _has_keys(columns: Sequence[str], relation: str) -> pl.Expr:
     """Return which classes have what a level goes by: a group, a range, an operator."""
     if "group" in columns:
         return pl.col("group") != ""
@@ -210,7 +210,7 @@ def _by_place(
         for name, frame in holes.items()
     }
     contents = {name: _contents(name, frame, sides[name].classes) for name, frame in inside.items()}
-    parts = [
+    launches_by_side = [
         _launches_inside(name, frame, sides[name].sequence, unmatched[name]) for name, frame in inside.items()
     ]
     # kernels of wholly other families in one place are other work, not the same work done otherwise
@@ -228,7 +228,7 @@ def _by_place(
         "base_times",
         "head_times",
     )
-    joined = pl.concat(parts).join(groups, on="place", how="inner")
+    joined = pl.concat(launches_by_side).join(groups, on="place", how="inner")
     times = groups.group_by("group", maintain_order=True).agg(
         pl.col("relation").mode().sort().first().alias("said"),
         pl.col("base_times").sum(),

@@ -55,8 +55,8 @@ class ScopeFigure:
             return 0.0
         inside = pl.any_horizontal(pl.col(k).is_in(v) for k, v in self.classes.items())
         rows = pairs.with_columns(pl.col("name_base").alias("name")).filter(inside)
-        whole = float(rows["energy_j_base"].sum())
-        return model_error_j(rows) / whole if whole > 0 else 0.0
+        base_j = float(rows["energy_j_base"].sum())
+        return model_error_j(rows) / base_j if base_j > 0 else 0.0
 
 
 def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> list[ScopeFigure]:
@@ -122,8 +122,8 @@ def _large(sides: tuple[Side, Side], column: str = "family") -> list[str]:
     large = set()
     for side in sides:
         sums = side.classes.group_by(column, maintain_order=True).agg(pl.col("energy_j").sum())
-        whole = float(sums["energy_j"].sum())
-        large |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * whole)[column]}
+        total_j = float(sums["energy_j"].sum())
+        large |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * total_j)[column]}
     return sorted(large)
 
 

@@ -204,15 +204,15 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
         Families and name patterns to leave out.
     """
     unit = "step" if per_step else "run"
-    parts = []
+    run_rows = []
     for number, run in enumerate(runs):
         units = float(run.steps) if per_step else 1.0
         scaled = run.scaled(units)
         if GROUP not in scaled.columns:  # a table, or a baseline
             scaled = scaled.with_columns(pl.lit("").alias(GROUP))
         key = pl.concat_str(*IDENTITY, GROUP, separator=_APART)
-        parts.append(scaled.with_columns(pl.lit(number).alias("run"), key.alias("key")))
-    united = pl.concat(parts, how="diagonal")
+        run_rows.append(scaled.with_columns(pl.lit(number).alias("run"), key.alias("key")))
+    united = pl.concat(run_rows, how="diagonal")
     n = len(runs)
     classes = (
         united.group_by("key", maintain_order=True)
@@ -229,7 +229,7 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
         .group_by("run", "class", maintain_order=True)
         .agg(*(pl.col(c).sum() for c in ("launches", "time_s", "energy_j")))
     )
-    placed = [p.join(numbers, on="key", how="left", maintain_order="left")["class"] for p in parts]
+    placed = [rows.join(numbers, on="key", how="left", maintain_order="left")["class"] for rows in run_rows]
     by_step = pl.concat([run_steps(i, r, of) for i, (r, of) in enumerate(zip(runs, placed, strict=True))])
     if ignore:
         classes = without(classes, ignore)

@@ -76,8 +76,8 @@ def single_run_prior(metric: str, basis: str) -> Spread:
     'a prior of 2.5 % run-to-run spread (no repeated runs)'
     """
     if metric == "edp":
-        parts = [single_run_prior(m, basis).relative for m in ("energy", "time")]
-        relative = math.hypot(*parts) if basis == "measured" else sum(parts)
+        components = [single_run_prior(m, basis).relative for m in ("energy", "time")]
+        relative = math.hypot(*components) if basis == "measured" else sum(components)
     else:
         relative = _SINGLE_TIME if metric == "time" or basis != "measured" else _SINGLE_JOULES
     return Spread(

@@ -78,7 +78,7 @@ def parse_threshold(text: str) -> Threshold:
 
 def parse_thresholds(texts: Iterable[str]) -> tuple[Threshold, ...]:
     """Return the thresholds, several in one text parted by commas."""
-    return tuple(parse_threshold(part) for text in texts for part in _split(text))
+    return tuple(parse_threshold(entry) for text in texts for entry in _split(text))
 
 
 def _split(text: str) -> list[str]:

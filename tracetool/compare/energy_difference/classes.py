@@ -75,7 +75,7 @@ class WorkClasses:
         return self.cut.recorded.gpu
 
 
-def work_classes(cut: CutRun, units: float, there: CutRun | None = None) -> WorkClasses:
+def work_classes(cut: CutRun, units: float, reference: CutRun | None = None) -> WorkClasses:
     """Return a run as classes of like work.
 
     Parameters
@@ -84,7 +84,7 @@ def work_classes(cut: CutRun, units: float, there: CutRun | None = None) -> Work
         The run.
     units : float
         Units of work in it.
-    there : CutRun, optional
+    reference : CutRun, optional
         The other run, where it ran on another GPU.
     """
     pieces = pl.concat(_errors(side).with_columns(pl.lit(side.device).alias("device")) for side in cut.sides)
@@ -93,7 +93,7 @@ def work_classes(cut: CutRun, units: float, there: CutRun | None = None) -> Work
         cut.run.table("kernels", ["operator"])["operator"].gather(pieces["row"]).alias("call"),
     )
     waits = pl.col("part") == WAITS
-    figures = _per_launch(cut, there)
+    figures = _per_launch(cut, reference)
     work = (
         named.filter(~waits)
         .group_by("signature", "module", maintain_order=True)
@@ -166,11 +166,11 @@ def _idle(side: Side) -> pl.DataFrame:
 
 def _mean_error() -> pl.Expr:
     """Return the error of a sum whose parts err together, relative to it."""
-    part, whole = (pl.col("sd") * pl.col("energy_j")).sum(), pl.col("energy_j").sum()
-    return pl.when(whole > 0).then(part / whole).otherwise(0.0).alias("sd")
+    error_j, total_j = (pl.col("sd") * pl.col("energy_j")).sum(), pl.col("energy_j").sum()
+    return pl.when(total_j > 0).then(error_j / total_j).otherwise(0.0).alias("sd")
 
 
-def _per_launch(cut: CutRun, there: CutRun | None) -> pl.DataFrame:
+def _per_launch(cut: CutRun, reference: CutRun | None) -> pl.DataFrame:
     """Return what one launch of each signature is: identity, family, operations, bytes, roofline's time."""
     recorded = cut.recorded
     assert recorded.replays is not None
@@ -183,7 +183,7 @@ def _per_launch(cut: CutRun, there: CutRun | None) -> pl.DataFrame:
     countable = (pl.col("predicted_from") == FROM[0]) & (pl.col("flops") > 0) & (pl.col("dram_bytes") > 0)
     dtype = pl.Series("dtype", recorded.replays.rows.text("dtype").astype(str))
     roofs = []
-    for name, one in (("roof_s", cut), ("roof_there_s", there or cut)):
+    for name, one in (("roof_s", cut), ("roof_there_s", reference or cut)):
         gpu, mhz = load_gpu(one.recorded.gpu), float(one.recorded.totals[0]["clock_mhz"])
         roofs.append(
             pl.max_horizontal(

@@ -129,9 +129,9 @@ def _split(
         side_by_side(getattr(sides[0], c), getattr(sides[1], c), level)
         for c, level in (("idle", "idle"), ("waiting", "waiting for ranks"))
     )
-    parts = all_parts(pairs, idle, waiting, clock_idle)
+    changes_by_cause = all_parts(pairs, idle, waiting, clock_idle)
     rows = pl.concat([joined, idle.rows, waiting.rows], how="diagonal_relaxed")
-    rows = rows.with_columns(pl.Series(COLUMNS[c], parts[c]) for c in CAUSES)
+    rows = rows.with_columns(pl.Series(COLUMNS[c], changes_by_cause[c]) for c in CAUSES)
     rows = rows.select(
         "level",
         *(pl.coalesce(f"{c}_base", f"{c}_head").alias(c) for c in NAMED),
@@ -143,7 +143,7 @@ def _split(
         (pl.col("energy_j_head") - pl.col("energy_j_base")).alias("change_j"),
         *COLUMNS.values(),
     ).sort(pl.col("change_j").abs(), descending=True, maintain_order=True)
-    totals = {cause: float(parts[cause].sum()) for cause in CAUSES}
+    totals = {cause: float(changes_by_cause[cause].sum()) for cause in CAUSES}
     change = sides[1].energy_j - sides[0].energy_j
     draws = drawn_parts(sides, joined, pairs, (idle, waiting), clock_idle, foreign=foreign)
     tail = (1.0 - LEVEL) / 2.0

@@ -88,13 +88,17 @@ def split(pairs: MatchedWork, errors: Floats | None = None) -> dict[str, Floats]
     >>> {k: float(v[0].round(3)) for k, v in parts.items() if abs(v[0]) > 1e-12}
     {'work': 1.108, 'power': 0.292}
     """
-    base, head, whole = pairs.energy_base, pairs.energy_head, pairs.whole
-    comparable = whole & np.isfinite(pairs.roof) & (pairs.roof > 0) & np.isfinite(pairs.gpu) & (pairs.gpu > 0)
+    base, head, is_complete = pairs.energy_base, pairs.energy_head, pairs.whole
+    comparable = (
+        is_complete & np.isfinite(pairs.roof) & (pairs.roof > 0) & np.isfinite(pairs.gpu) & (pairs.gpu > 0)
+    )
 
-    def log(ratio: Floats, where: Bools = whole) -> Floats:
+    def log(ratio: Floats, where: Bools = is_complete) -> Floats:
         return np.asarray(np.log(np.where(where, ratio, 1.0)))
 
-    mean = np.where(whole, log_mean(np.where(whole, head, 1.0), np.where(whole, base, 1.0)), 0.0)
+    mean = np.where(
+        is_complete, log_mean(np.where(is_complete, head, 1.0), np.where(is_complete, base, 1.0)), 0.0
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         time = log(pairs.time_head / pairs.time_base)
     work, gpu = log(pairs.work), log(pairs.gpu, comparable)
@@ -104,14 +108,14 @@ def split(pairs: MatchedWork, errors: Floats | None = None) -> dict[str, Floats]
         traffic = traffic * (1.0 + _TRAFFIC_SD * errors[0])
         clock_time, clock_power = ((1.0 + _CLOCK_SD * errors[1]) * c for c in (clock_time, clock_power))
     change = head - base
-    parts = {
-        "work": np.where(whole, mean * work, change),
+    changes = {
+        "work": np.where(is_complete, mean * work, change),
         "traffic": mean * traffic,
         "efficiency": mean * (time - work - traffic - gpu - clock_time),
         "clock": mean * (clock_time + clock_power),
         "GPU": mean * gpu,
     }
     # power is what is left, so that the sum is the change to the last bit of the arithmetic
-    parts["power"] = np.where(whole, change - np.sum(list(parts.values()), axis=0), 0.0)
+    changes["power"] = np.where(is_complete, change - np.sum(list(changes.values()), axis=0), 0.0)
     nothing = np.zeros_like(change)
-    return {name: parts.get(name, nothing) for name in CAUSES}
+    return {name: changes.get(name, nothing) for name in CAUSES}

@@ -47,7 +47,7 @@ def all_parts(
     pairs: MatchedWork, idle: Apart, waiting: Apart, clock_idle: float, errors: Floats | None = None
 ) -> dict[str, Floats]:
     """Return each row's change by cause: matched work, then idle time, then waits."""
-    parts = split(pairs, errors)
+    matched = split(pairs, errors)
     between = np.log(clock_idle)
     positive = (idle.base > 0) & (idle.head > 0)
     mean = log_mean(np.where(positive, idle.head, 1.0), np.where(positive, idle.base, 1.0))
@@ -57,7 +57,7 @@ def all_parts(
     tails["clock"] = (by_clock, no_wait)
     tails["idle"] = (idle.head - idle.base - by_clock, no_wait)
     tails["waiting"] = (nothing, waiting.head - waiting.base)
-    return {cause: np.concatenate([parts[cause], *tails[cause]]) for cause in CAUSES}
+    return {cause: np.concatenate([matched[cause], *tails[cause]]) for cause in CAUSES}
 
 
 def drawn_parts(
@@ -95,9 +95,9 @@ def drawn_parts(
             work = whole_j[name] * np.exp(sd[name] * each)
             apart_j = [(one.base, one.head)[of] * np.exp(one.sd[of] * normal[-1]) for one in apart]
             if side.cut.measured:
-                whole = float(work.sum() + sum(r.sum() for r in apart_j))
+                drawn_total_j = float(work.sum() + sum(r.sum() for r in apart_j))
                 target = side.energy_j + side.half_width_j / Z90 * random.standard_normal()
-                factor = max(target, 0.0) / whole if whole > 0 else 1.0
+                factor = max(target, 0.0) / drawn_total_j if drawn_total_j > 0 else 1.0
                 work, apart_j = work * factor, [r * factor for r in apart_j]
             energies.append((work, apart_j))
         (work_base, apart_base), (work_head, apart_head) = energies
@@ -106,8 +106,8 @@ def drawn_parts(
         redrawn = [
             replace(one, base=b, head=h) for one, b, h in zip(apart, apart_base, apart_head, strict=True)
         ]
-        parts = all_parts(sample, redrawn[0], redrawn[1], clock_idle, errors)
+        changes = all_parts(sample, redrawn[0], redrawn[1], clock_idle, errors)
         for cause in CAUSES:
-            collected[cause].append(float(parts[cause].sum()))
-        collected["difference"].append(float(sum(p.sum() for p in parts.values())))
+            collected[cause].append(float(changes[cause].sum()))
+        collected["difference"].append(float(sum(change.sum() for change in changes.values())))
     return {cause: np.array(values) for cause, values in collected.items()}

@@ -112,11 +112,11 @@ def _clock_ratios(sides: Sequence[WorkClasses], *, foreign: bool) -> tuple[pl.Da
     each = predicted.signatures.select(
         pl.col("signature").cast(pl.Int64), "clock_mhz", "duration_us", "power_w"
     )
-    here, there = (
+    at_base, at_head = (
         each.filter((pl.col("clock_mhz") - c).abs() < 1e-6 * c).drop("clock_mhz")
         for c in (base.clock_mhz, head.clock_mhz)
     )
-    ratios = here.join(there, on="signature", suffix="_there").select(
+    ratios = at_base.join(at_head, on="signature", suffix="_there").select(
         "signature",
         (pl.col("duration_us_there") / pl.col("duration_us")).alias("clock_time"),
         (pl.col("power_w_there") / pl.col("power_w")).alias("clock_power"),

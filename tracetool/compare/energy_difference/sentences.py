@@ -58,11 +58,11 @@ def headline(of: EnergyDifference) -> str:
     --------
     A run against itself: ``0 J a step more in head: 2.5 J against 2.5 J``.
     """
-    whole = of.totals.row(-1, named=True)
-    more = "more" if whole["change_j"] >= 0 else "less"
-    ends = f"{signed(whole['change_low_j'])} to {signed(whole['change_high_j'])}"
+    change_row = of.totals.row(-1, named=True)
+    more = "more" if change_row["change_j"] >= 0 else "less"
+    ends = f"{signed(change_row['change_low_j'])} to {signed(change_row['change_high_j'])}"
     return (
-        f"{number(abs(whole['change_j']))} J a {of.unit} {more} in head: {number(of.head.energy_j)} J"
+        f"{number(abs(change_row['change_j']))} J a {of.unit} {more} in head: {number(of.head.energy_j)} J"
         f" against {number(of.base.energy_j)} J (90 %: {ends})"
     )
 

@@ -54,18 +54,19 @@ def fit_curve(batch: Floats, energy_j: Floats) -> Floats:
     return np.asarray(nnls(_design(batch) / energy_j[:, None], np.ones(batch.size))[0], dtype=float)
 
 
-def curve_energy(parts: Floats, batch: Floats) -> Floats:
+def curve_energy(coefficients: Floats, batch: Floats) -> Floats:
     """Return the energy of a unit at batches, shape (n,). [J]"""
-    return np.asarray(_design(batch) @ parts)
+    return np.asarray(_design(batch) @ coefficients)
 
 
 def left_out_errors(batch: Floats, energy_j: Floats) -> Floats:
     """Return ln(predicted / measured) of each batch from a curve through the others, shape (n,)."""
     errors = np.empty(batch.size)
     for i in range(batch.size):
-        others = np.arange(batch.size) != i
+        other_batches = np.arange(batch.size) != i
         errors[i] = np.log(
-            curve_energy(fit_curve(batch[others], energy_j[others]), batch[[i]])[0] / energy_j[i]
+            curve_energy(fit_curve(batch[other_batches], energy_j[other_batches]), batch[[i]])[0]
+            / energy_j[i]
         )
     return errors
 
@@ -108,11 +109,12 @@ def batch_curves(runs: pl.DataFrame) -> BatchCurves:
         return BatchCurves(pl.DataFrame(), np.empty(0))
     errors = np.concatenate([e for *_, e in fitted])
     reach = {
-        unit: _reach([left for key, *_, left in fitted if key[-1] == unit])
+        unit: _reach([left_out for key, *_, left_out in fitted if key[-1] == unit])
         for unit in {key[-1] for key, *_ in fitted}
     }
     rows = [
-        _row(key, batch, energy, parts, left, reach[key[-1]]) for key, batch, energy, parts, left in fitted
+        _row(key, batch, energy, coefficients, left_out, reach[key[-1]])
+        for key, batch, energy, coefficients, left_out in fitted
     ]
     return BatchCurves(pl.DataFrame(rows), errors)
 
@@ -127,23 +129,23 @@ def _reach(left_out: Sequence[Floats]) -> float:
 
 
 def _row(
-    key: Sequence[object], batch: Floats, energy: Floats, parts: Floats, left: Floats, reach: float
+    key: Sequence[object], batch: Floats, energy: Floats, coefficients: Floats, left_out: Floats, reach: float
 ) -> dict[str, object]:
     """Return a curve's row; ``reach`` is half the interval of the logarithm beyond the largest batch."""
     least = int(np.argmin(energy))
     good = int(np.argmax(energy <= (1.0 + NEAR) * energy[least]))
     largest = batch[-1:]
-    at_largest = float(curve_energy(parts, largest)[0])
-    doubled = float(curve_energy(parts, 2.0 * largest)[0])
+    at_largest = float(curve_energy(coefficients, largest)[0])
+    doubled = float(curve_energy(coefficients, 2.0 * largest)[0])
     return {
         **dict(zip(CURVE, key, strict=True)),
         "batches": batch.size,
         "smallest_batch": float(batch[0]),
         "largest_batch": float(batch[-1]),
-        "per_step_j": float(parts[0]),
-        "partly_shared_j": float(parts[1]),
-        "per_unit_j": float(parts[2]),
-        "shared_pct": 100.0 * (1.0 - float(parts[2]) / at_largest),
+        "per_step_j": float(coefficients[0]),
+        "partly_shared_j": float(coefficients[1]),
+        "per_unit_j": float(coefficients[2]),
+        "shared_pct": 100.0 * (1.0 - float(coefficients[2]) / at_largest),
         "least_batch": float(batch[least]),
         "least_j": float(energy[least]),
         "good_batch": float(batch[good]),
@@ -151,7 +153,7 @@ def _row(
         "next_batch_j": doubled,
         "next_batch_j_low": doubled * float(np.exp(-reach)),
         "next_batch_j_high": doubled * float(np.exp(reach)),
-        "left_out_error_pct": 100.0 * float(np.median(np.abs(np.expm1(-left)))),
+        "left_out_error_pct": 100.0 * float(np.median(np.abs(np.expm1(-left_out)))),
     }
 
 
@@ -180,9 +182,9 @@ def context_growth(runs: pl.DataFrame) -> pl.DataFrame:
         energy = points["energy_j"].to_numpy()
         length = points["units_per_request"].to_numpy() / 1000.0
         design = np.concatenate([_design(points["batch"].to_numpy()), length[:, None]], axis=1)
-        parts = nnls(design / energy[:, None], np.ones(energy.size))[0]
+        coefficients = nnls(design / energy[:, None], np.ones(energy.size))[0]
         rows.append({
             **dict(zip(_MODEL, key, strict=True)), "configurations": points.height, "shortest": shortest,
-            "longest": longest, "growth_j": float(parts[3]),
+            "longest": longest, "growth_j": float(coefficients[3]),
         })  # fmt: skip
     return pl.DataFrame(rows)

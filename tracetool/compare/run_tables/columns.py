@@ -197,13 +197,13 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
             f"{table.height - usable.height} of {table.height} rows are without one of {', '.join(needed)}"
         )
     notes += _disagreement(frame, usable)
-    kept = (
+    columns = (
         "row", "task", "model", "family", "gpu", "gpus", "precision", "parallel", "unit", "batch",
         "batch_limit", "energy_j", "power_w", "step_s", "units_per_request", "active_billions",
         "total_billions",
         "weight_bytes", "steps", "pixels",
     )  # fmt: skip
-    return RunTable(usable.select(kept), tuple(notes), _sheets(usable["gpu"].unique().to_list()))
+    return RunTable(usable.select(columns), tuple(notes), _sheets(usable["gpu"].unique().to_list()))
 
 
 def _disagreement(frame: pl.DataFrame, usable: pl.DataFrame) -> list[str]:

@@ -65,9 +65,9 @@ def _pairs(base: pl.DataFrame, head: pl.DataFrame, subjects: pl.Series, *, unit:
     """Return pairs, row by row; of one unit of work where ``unit``, else of a request."""
     if unit:
         base, head = (side.with_columns(units_per_request=pl.lit(1.0)) for side in (base, head))
-    parts = contributions(base, head)
+    factor_changes = contributions(base, head)
     rows = pl.DataFrame({"subject": subjects, "base_row": base["row"], "head_row": head["row"]})
-    return rows.hstack(parts).with_columns(ratio=pl.col("head_j") / pl.col("base_j"))
+    return rows.hstack(factor_changes).with_columns(ratio=pl.col("head_j") / pl.col("base_j"))
 
 
 def _joined(
@@ -253,6 +253,6 @@ def leading_factor(pairs: pl.DataFrame) -> tuple[str, float]:
     """Return the factor that explains most of a contrast, and its share of what all add or take. [1]"""
     base = pairs["base_j"].to_numpy()
     sizes = {f: float(np.median(np.abs(pairs[f].to_numpy() / base))) for f in FACTORS}
-    whole = sum(sizes.values())
+    total = sum(sizes.values())
     name = max(sizes, key=lambda f: sizes[f])
-    return name, sizes[name] / whole if whole else 0.0
+    return name, sizes[name] / total if total else 0.0

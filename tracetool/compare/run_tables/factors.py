@@ -96,8 +96,8 @@ def contributions(base: pl.DataFrame, head: pl.DataFrame) -> pl.DataFrame:
     base_j = np.exp(ln_base.sum_horizontal().to_numpy())
     head_j = np.exp(ln_head.sum_horizontal().to_numpy())
     mean = log_mean(head_j, base_j)
-    parts = {f: mean * (ln_head[f] - ln_base[f]).to_numpy() for f in FACTORS}
+    factor_changes = {f: mean * (ln_head[f] - ln_base[f]).to_numpy() for f in FACTORS}
     # what rounding leaves goes to the factor that is a remainder by definition
-    rounding_j = (head_j - base_j) - sum(parts.values())
-    parts["GPU time"] = parts["GPU time"] + rounding_j
-    return pl.DataFrame({"base_j": base_j, "head_j": head_j, **parts})
+    rounding_j = (head_j - base_j) - sum(factor_changes.values())
+    factor_changes["GPU time"] = factor_changes["GPU time"] + rounding_j
+    return pl.DataFrame({"base_j": base_j, "head_j": head_j, **factor_changes})
