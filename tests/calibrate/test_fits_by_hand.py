@@ -68,7 +68,7 @@ def test_a_coefficient_is_told_by_rows_that_took_a_share_of_its_variance(
     monkeypatch.setattr(few, "_held_out", lambda *_: np.zeros(5))
     rows = every_family()["attention decode"].take(np.zeros(5, np.int64))
     data = LawRows(rows, np.ones(5), np.full((5, 1), 1e9), np.arange(5))
-    fit = few.fit_few(law, data, GPU, {}, (-0.1, 0.1), every=())
+    fit = few.fit_few(law, data, GPU, {}, (-0.1, 0.1), available=())
     assert fit.from_prior == {stays}
 
 

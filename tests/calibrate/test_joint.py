@@ -159,7 +159,7 @@ def test_a_hundred_rows_begin_where_they_are_told_best(
 
     def fit_law(law: object, data: LawRows, gpu: Gpu, start: Mapping[str, float]) -> LawFit:
         begun.append(start)
-        fit = few.fit_few(LAW, data.take(np.arange(10)), gpu, {}, (-0.5, 0.5), every=())
+        fit = few.fit_few(LAW, data.take(np.arange(10)), gpu, {}, (-0.5, 0.5), available=())
         return replace(fit, mdape_percent=9.0 - len(begun), rows=len(begun))
 
     monkeypatch.setattr(few, "fit_law", fit_law)
@@ -172,7 +172,7 @@ def test_a_hundred_rows_begin_where_they_are_told_best(
     begun.clear()
     assert few.fit_from_known(LAW, data, gpus[0], {}).rows == len(begun) == 1
     begun.clear()
-    assert few.fit_from_known(LAW, data, gpus[0], {}, every=()).rows == len(begun) == 1
+    assert few.fit_from_known(LAW, data, gpus[0], {}, available=()).rows == len(begun) == 1
 
 
 def test_a_row_is_judged_by_the_others_errors(gpus: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_a_row_is_judged_by_the_others_errors(gpus: tuple[Gpu, Gpu], monkeypatch
     error = np.array([0.0, outside, 0.0, -inside, 0.0])
     monkeypatch.setattr(few, "_held_out", lambda *_: error)
     data = measured(gpus[0], 5, 7).data
-    fit = few.fit_few(LAW, data, gpus[0], {}, (-0.1 * Z90, 0.1 * Z90), every=())
+    fit = few.fit_few(LAW, data, gpus[0], {}, (-0.1 * Z90, 0.1 * Z90), available=())
     assert fit.coverage_percent == pytest.approx(80.0)
     band = Z90 * ((known + inside**2 + outside**2) / (PRIOR_ROWS + 5.0)) ** 0.5
     assert fit.spread[""] == pytest.approx((-band, band))

@@ -65,15 +65,15 @@ def calibrate(
             "calibrate needs at least one run or table", "give an idle curve, a sweep, a run or kernels"
         )
     paths, repeats = without_repeats([Path(path) for path in sources], Path)
-    result = _calibrated(gpu_spec, paths, part, reporter)
-    return replace(result, notes=(*repeats, *result.notes)) if repeats else result
+    calibration = _calibrated(gpu_spec, paths, part, reporter)
+    return replace(calibration, notes=(*repeats, *calibration.notes)) if repeats else calibration
 
 
 def _calibrated(
     gpu_spec: Gpu, sources: Sequence[Path], part: str | None, reporter: Progress
 ) -> CalibrationResult:
     """Return the fit of checked sources; ``part`` is None where nobody asked for one."""
-    asked, part = part, part or ("power" if any(tells_power(path) for path in sources) else "time")
+    requested_part, part = part, part or ("power" if any(tells_power(path) for path in sources) else "time")
     read: list[Measured] = []
     timed: list[Timed] = []
     for number, path in enumerate(sources):
@@ -89,7 +89,7 @@ def _calibrated(
     power = calibrate_power(gpu_spec, read) if read else None
     if power is None or part != "power":
         return _with_times(gpu_spec, fit_times(timed, gpu_spec), power)
-    if asked is None and any(_tells_times(path, gpu_spec) for path in sources):
+    if requested_part is None and any(_tells_times(path, gpu_spec) for path in sources):
         note = "times of these operators were left aside: --part both fits their time laws too"
         return replace(power, notes=(*power.notes, note))
     return power
@@ -113,11 +113,11 @@ def _with_times(gpu_spec: Gpu, fit: TimeFit, power: CalibrationResult | None) ->
         about = {"title": f"Time of {gpu_spec.name}", "basis": "calibrated", "gpu": gpu_spec.name, **more}
         text = calibration_toml(about=about, source="calibrate", fits={}) + "\n" + sections
         return CalibrationResult(gpu_spec.name, text, table, pl.DataFrame(errors), pl.DataFrame(), ())
-    head, _, rest = power.toml.partition("\n\n")
+    head, _, body = power.toml.partition("\n\n")
     lines = calibration_toml(about=more, source="calibrate", fits={}).removeprefix("[about]\n")
     return replace(
         power,
-        toml=f"{head}\n{lines}\n{rest}\n{sections}",
+        toml=f"{head}\n{lines}\n{body}\n{sections}",
         coefficients=pl.concat([power.coefficients, table], how="diagonal_relaxed"),
         errors=pl.concat([power.errors, pl.DataFrame(errors)], how="diagonal_relaxed"),
     )

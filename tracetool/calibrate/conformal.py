@@ -73,8 +73,8 @@ def held_inside(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) ->
         if not (fit_rows.any() and test_rows.any()):
             continue
         fitted_bands = bands(error[fit_rows], group[fit_rows], kind[fit_rows], names)
-        every = [fitted_bands.get(name, fitted_bands[""]) for name in names] or [fitted_bands[""]]
-        low, high = (np.array([b[side] for b in every])[kind[test_rows]] for side in (0, 1))
+        band_of_kind = [fitted_bands.get(name, fitted_bands[""]) for name in names] or [fitted_bands[""]]
+        low, high = (np.array([b[side] for b in band_of_kind])[kind[test_rows]] for side in (0, 1))
         inside[test_rows] = (error[test_rows] >= low) & (error[test_rows] <= high)
     return inside
 

@@ -28,11 +28,11 @@ _SD: Final = ARCHITECTURE_SD * 2.0**0.5
 
 def fit_few(
     law: Law,
-    data: LawRows,
+    law_rows: LawRows,
     gpu: Gpu,
     start: Mapping[str, float],
     spread: Band,
-    every: Sequence[Implementation] | None = None,
+    available: Sequence[Implementation] | None = None,
 ) -> LawFit:
     r"""Return coefficients near those of an implementation, as far from it as the rows ask.
 
@@ -44,7 +44,7 @@ def fit_few(
     ----------
     law : Law
         The law that times the rows.
-    data : LawRows
+    law_rows : LawRows
         n rows, five at least.
     gpu : Gpu
         The GPU they ran on.
@@ -52,18 +52,18 @@ def fit_few(
         Coefficients in force on this GPU.
     spread : (float, float)
         Their 90 % band of ln(measured / predicted): what is known of the spread before the rows.
-    every : sequence of Implementation, optional
+    available : sequence of Implementation, optional
         The implementations to try, by default those delivered for the law.
     """
     priors = {name: one.value for name, one in law.priors.items()}
-    centers = [{**priors, **start}, *_of_implementations(law, gpu, every)]
-    values, deviation = _best(law, GpuRows(gpu, data), centers)
-    error = _held_out(law, data, gpu, centers)
+    centers = [{**priors, **start}, *_of_implementations(law, gpu, available)]
+    values, deviation = _best(law, GpuRows(gpu, law_rows), centers)
+    error = _held_out(law, law_rows, gpu, centers)
     prior_sd = (spread[1] - spread[0]) / 2.0 / Z90
     squares = float((error**2).sum())
     band = Z90 * float(np.sqrt(shrunk_variance(prior_sd**2, squares, len(error))))
     # each row is judged by a band its own error did not go into
-    others = Z90 * np.sqrt(shrunk_variance(prior_sd**2, squares - error**2, len(error) - 1.0))
+    left_out_band = Z90 * np.sqrt(shrunk_variance(prior_sd**2, squares - error**2, len(error) - 1.0))
     off = np.abs(np.expm1(-error)) * 100.0
     bounds = {k: (law.priors[k].low, law.priors[k].high) for k in deviation}
     return LawFit(
@@ -74,7 +74,7 @@ def fit_few(
         rows=len(error),
         mape_percent=float(off.mean()),
         mdape_percent=float(np.median(off)),
-        coverage_percent=percent((np.abs(error) <= others).astype(np.float64)),
+        coverage_percent=percent((np.abs(error) <= left_out_band).astype(np.float64)),
         of_kind={},
         from_prior=frozenset(k for k, sd in deviation.items() if 1.0 - (sd / _SD) ** 2 < CLAIMED),
     )
@@ -82,10 +82,10 @@ def fit_few(
 
 def fit_from_known(
     law: Law,
-    data: LawRows,
+    law_rows: LawRows,
     gpu: Gpu,
     start: Mapping[str, float],
-    every: Sequence[Implementation] | None = None,
+    available: Sequence[Implementation] | None = None,
 ) -> LawFit:
     """Return a fit begun from the coefficients in force, or from those of a known implementation.
 
@@ -93,45 +93,49 @@ def fit_from_known(
     both fits the one is kept that errs less on groups of shapes held back. Parameters are those of
     :func:`fit_few`.
     """
-    fits = [fit_law(law, data, gpu, start)]
-    if len(data.measured_s) <= ROWS:
-        by_error = _by_error(law, GpuRows(gpu, data), _of_implementations(law, gpu, every))
-        fits += [fit_law(law, data, gpu, nearest) for nearest in by_error[:1]]
+    fits = [fit_law(law, law_rows, gpu, start)]
+    if len(law_rows.measured_s) <= ROWS:
+        by_error = _by_error(law, GpuRows(gpu, law_rows), _of_implementations(law, gpu, available))
+        fits += [fit_law(law, law_rows, gpu, nearest) for nearest in by_error[:1]]
     return min(fits, key=lambda fit: fit.mdape_percent)
 
 
-def _of_implementations(law: Law, gpu: Gpu, every: Sequence[Implementation] | None) -> list[dict[str, float]]:
+def _of_implementations(
+    law: Law, gpu: Gpu, available: Sequence[Implementation] | None
+) -> list[dict[str, float]]:
     """Return the coefficients of each implementation on a GPU, by default of those delivered."""
     priors = {name: one.value for name, one in law.priors.items()}
-    every = implementations(law.name) if every is None else every
-    return [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in every]
+    available = implementations(law.name) if available is None else available
+    return [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in available]
 
 
-def _by_error(law: Law, part: GpuRows, centers: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:
+def _by_error(
+    law: Law, gpu_rows: GpuRows, centers: Sequence[Mapping[str, float]]
+) -> list[Mapping[str, float]]:
     """Return sets of coefficients in order of their mean error on some rows, as they are."""
-    return sorted(centers, key=lambda center: float(np.abs(errors(law, part, center)).mean()))
+    return sorted(centers, key=lambda center: float(np.abs(errors(law, gpu_rows, center)).mean()))
 
 
-def _held_out(law: Law, data: LawRows, gpu: Gpu, centers: Sequence[Mapping[str, float]]) -> Floats:
+def _held_out(law: Law, law_rows: LawRows, gpu: Gpu, centers: Sequence[Mapping[str, float]]) -> Floats:
     """Return ln(measured / predicted) of each row, told by fits to the others. Shape (n,)."""
-    groups, place = np.unique(data.group, return_inverse=True)
+    groups, place = np.unique(law_rows.group, return_inverse=True)
     fold = (np.random.default_rng(0).permutation(len(groups)) % _FOLDS)[place.reshape(-1)]
-    error = np.zeros(len(data.measured_s))
-    for part in range(min(_FOLDS, len(groups))):
-        others, own = np.flatnonzero(fold != part), np.flatnonzero(fold == part)
-        fitted = others if others.size else own
-        values, _ = _best(law, GpuRows(gpu, data.take(fitted)), centers)
-        error[own] = -errors(law, GpuRows(gpu, data.take(own)), values)
+    error = np.zeros(len(law_rows.measured_s))
+    for test_fold in range(min(_FOLDS, len(groups))):
+        fit_rows, test_rows = np.flatnonzero(fold != test_fold), np.flatnonzero(fold == test_fold)
+        fitted = fit_rows if fit_rows.size else test_rows
+        values, _ = _best(law, GpuRows(gpu, law_rows.take(fitted)), centers)
+        error[test_rows] = -errors(law, GpuRows(gpu, law_rows.take(test_rows)), values)
     return error
 
 
 def _best(
-    law: Law, part: GpuRows, centers: Sequence[Mapping[str, float]]
+    law: Law, gpu_rows: GpuRows, centers: Sequence[Mapping[str, float]]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the best of the fits about each center that suits the rows as it is, and their deviations."""
     fits = []
-    for center in _by_error(law, part, centers)[:_TRIED]:
-        values = fit_near(law, [part], center, center, _SD, steps=8)
-        fits.append((values, *posterior(law, [part], values, center, _SD)))
+    for center in _by_error(law, gpu_rows, centers)[:_TRIED]:
+        values = fit_near(law, [gpu_rows], center, center, _SD, steps=8)
+        fits.append((values, *posterior(law, [gpu_rows], values, center, _SD)))
     values, _, deviation = min(fits, key=lambda one: one[1])
     return values, deviation

@@ -100,11 +100,11 @@ def fit_time(
             law_rows = places[inside]
             if law.name in fits or law_rows.size < FEWEST_ROWS:
                 continue
-            part = rows.take(law_rows)
-            pairs = [(stack, name) for stack, name, _ in split_by_implementation(part)]
+            rows_of_law = rows.take(law_rows)
+            pairs = [(stack, name) for stack, name, _ in split_by_implementation(rows_of_law)]
             stated[law.name] = frozenset(ran_by(*pair) for pair in pairs)
-            group = shape_groups(part, SHAPE_COLUMNS)
-            law_data = LawRows(part, measured_s[law_rows], clock[law_rows, None] * 1e6, group)
+            group = shape_groups(rows_of_law, SHAPE_COLUMNS)
+            law_data = LawRows(rows_of_law, measured_s[law_rows], clock[law_rows, None] * 1e6, group)
             start_values = start.coefficients.get(law.name, {}) if start else {}
             fitted = around.get(law.name, law)
             if law_rows.size < LEAST_ROWS:
@@ -112,5 +112,5 @@ def fit_time(
                 fits[law.name] = fit_few(fitted, law_data, gpu, start_values, spread)
             else:
                 fits[law.name] = fit_from_known(fitted, law_data, gpu, start_values)
-    told = {law: names for law, names in stated.items() if "" not in names}
-    return TimeFit(gpu.name, fits, traces, told)
+    fitted_to = {law: names for law, names in stated.items() if "" not in names}
+    return TimeFit(gpu.name, fits, traces, fitted_to)

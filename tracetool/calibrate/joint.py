@@ -57,58 +57,60 @@ class JointFit:
         return {**self.values, **self.by_architecture.get(gpu.architecture, {})}
 
 
-def errors(law: Law, part: GpuRows, values: Mapping[str, float]) -> Floats:
+def errors(law: Law, gpu_rows: GpuRows, values: Mapping[str, float]) -> Floats:
     """Return ln(predicted / measured) of each row. Shape (n,)."""
-    return _finite(residuals(law, part.data, part.gpu, values))
+    return _finite(residuals(law, gpu_rows.data, gpu_rows.gpu, values))
 
 
-def _misfits(law: Law, part: GpuRows, values: Mapping[str, float]) -> Floats:
+def _misfits(law: Law, gpu_rows: GpuRows, values: Mapping[str, float]) -> Floats:
     """Return what a fit makes small of each row. Shape (n,)."""
-    return _finite(misfits(law, part.data, part.gpu, values))
+    return _finite(misfits(law, gpu_rows.data, gpu_rows.gpu, values))
 
 
 def _finite(off: Floats) -> Floats:
     return np.where(np.isfinite(off), off, _IMPOSSIBLE)
 
 
-def fit_joint(law: Law, parts: Sequence[GpuRows]) -> JointFit:
+def fit_joint(law: Law, rows_by_gpu: Sequence[GpuRows]) -> JointFit:
     """Fit an implementation's coefficients to all GPUs, then what each architecture changes of them.
 
     Parameters
     ----------
     law : Law
         The law that times the rows.
-    parts : sequence of GpuRows
+    rows_by_gpu : sequence of GpuRows
         Rows of each GPU; every GPU weighs the same.
     """
-    shared = _near(law, parts, {k: c.value for k, c in law.priors.items()}, PRIOR_SD, SAME)
-    names = sorted({part.gpu.architecture for part in parts})
-    own: dict[str, Mapping[str, float]] = {}
+    shared = _near(law, rows_by_gpu, {k: c.value for k, c in law.priors.items()}, PRIOR_SD, SAME)
+    names = sorted({gpu_rows.gpu.architecture for gpu_rows in rows_by_gpu})
+    by_architecture: dict[str, Mapping[str, float]] = {}
     for name in names if len(names) > 1 else ():
         values = _near(
             law,
-            [part for part in parts if part.gpu.architecture == name],
+            [gpu_rows for gpu_rows in rows_by_gpu if gpu_rows.gpu.architecture == name],
             shared,
             ARCHITECTURE_SD,
             SAME_ARCHITECTURE,
         )
-        own[name] = {k: v for k, v in values.items() if v != shared[k]}
-    return JointFit(shared, own)
+        by_architecture[name] = {k: v for k, v in values.items() if v != shared[k]}
+    return JointFit(shared, by_architecture)
 
 
 def _near(
-    law: Law, parts: Sequence[GpuRows], center: Mapping[str, float], sd: float, same: float
+    law: Law, rows_by_gpu: Sequence[GpuRows], center: Mapping[str, float], sd: float, same: float
 ) -> dict[str, float]:
     """Return the coefficients of some rows: the center's but for those that differ from it markedly."""
-    values = _chosen(law, parts, {**center, **_floors(law, parts, center)}, center, sd)
+    values = _chosen(law, rows_by_gpu, {**center, **_floors(law, rows_by_gpu, center)}, center, sd)
     differing = {k: v for k, v in values.items() if _differs(law, k, v, center[k], same)}
     free = [k for k in differing if law.priors[k].fitted]
-    return fit_near(law, parts, {**center, **differing}, center, sd, free=free)
+    return fit_near(law, rows_by_gpu, {**center, **differing}, center, sd, free=free)
 
 
-def _floors(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float]) -> dict[str, float]:
+def _floors(law: Law, rows_by_gpu: Sequence[GpuRows], center: Mapping[str, float]) -> dict[str, float]:
     """Return the host's floors where rows have them: one far below every row leaves no slope."""
-    least_us = float(np.median([np.quantile(part.data.measured_s, 0.02) for part in parts])) * 1e6
+    least_us = (
+        float(np.median([np.quantile(gpu_rows.data.measured_s, 0.02) for gpu_rows in rows_by_gpu])) * 1e6
+    )
     names = [name for name in law.priors if name.startswith("floor")]
     return {
         name: float(np.clip(least_us, max(center[name], law.priors[name].low), law.priors[name].high))
@@ -116,15 +118,15 @@ def _floors(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float]) -> 
     }
 
 
-def _differs(law: Law, name: str, value: float, other: float, same: float) -> bool:
-    if not law.priors[name].fitted or min(value, other) <= 0.0:
-        return value != other
-    return abs(float(np.log(value / other))) > same
+def _differs(law: Law, name: str, value: float, center: float, same: float) -> bool:
+    if not law.priors[name].fitted or min(value, center) <= 0.0:
+        return value != center
+    return abs(float(np.log(value / center))) > same
 
 
 def fit_near(
     law: Law,
-    parts: Sequence[GpuRows],
+    rows_by_gpu: Sequence[GpuRows],
     start: Mapping[str, float],
     center: Mapping[str, float],
     sd: float,
@@ -150,8 +152,8 @@ def fit_near(
     steps : int
         Most steps.
     """
-    some = [GpuRows(p.gpu, sample(p.data, FIT_ROWS)) for p in parts]
-    return _fit(law, some, start, center, sd, free, steps)[0]
+    sampled = [GpuRows(gpu_rows.gpu, sample(gpu_rows.data, FIT_ROWS)) for gpu_rows in rows_by_gpu]
+    return _fit(law, sampled, start, center, sd, free, steps)[0]
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,14 @@ class _Problem:
     def of(
         cls,
         law: Law,
-        parts: Sequence[GpuRows],
+        rows_by_gpu: Sequence[GpuRows],
         values: Mapping[str, float],
         center: Mapping[str, float],
         sd: float,
         free: Sequence[str] | None = None,
     ) -> _Problem:
         names = [k for k, c in law.priors.items() if c.fitted and (free is None or k in free)]
-        return cls(law, parts, values, names, np.log([center[k] for k in names]), (ROBUST / sd) ** 2)
+        return cls(law, rows_by_gpu, values, names, np.log([center[k] for k in names]), (ROBUST / sd) ** 2)
 
     def at(self, x: Floats) -> dict[str, float]:
         """Return all coefficients, those that move at the exponential of ``x``."""
@@ -184,7 +186,7 @@ class _Problem:
 
     def loss(self, x: Floats) -> tuple[float, list[Floats]]:
         """Return what is minimized, and the errors of each part's rows."""
-        off = [_misfits(self.law, part, self.at(x)) for part in self.parts]
+        off = [_misfits(self.law, gpu_rows, self.at(x)) for gpu_rows in self.parts]
         robust = sum(_smooth(e).mean() * _counted(len(e)) for e in off)
         return float(robust + self.pull * ((x - self.center) ** 2).sum()), off
 
@@ -194,8 +196,8 @@ class _Problem:
         matrix, slope = np.eye(count) * self.pull, self.pull * (x - self.center)
         high = np.log([self.law.priors[k].high for k in self.names])
         step = np.where(x + _STEP <= high, _STEP, -_STEP)
-        for part, error in zip(self.parts, off, strict=True):
-            moved = _moved(self.law, part, self.at(x), self.names, step)
+        for gpu_rows, error in zip(self.parts, off, strict=True):
+            moved = _moved(self.law, gpu_rows, self.at(x), self.names, step)
             jacobian = np.stack([(m - error) / h for m, h in zip(moved, step, strict=True)], axis=1)
             weight = _counted(len(error)) / len(error) / np.sqrt(1.0 + (error / ROBUST) ** 2)
             matrix += jacobian.T @ (jacobian * weight[:, None])
@@ -205,14 +207,14 @@ class _Problem:
 
 def _fit(
     law: Law,
-    parts: Sequence[GpuRows],
+    rows_by_gpu: Sequence[GpuRows],
     start: Mapping[str, float],
     center: Mapping[str, float],
     sd: float,
     free: Sequence[str] | None,
     steps: int,
 ) -> tuple[dict[str, float], float]:
-    problem = _Problem.of(law, parts, start, center, sd, free)
+    problem = _Problem.of(law, rows_by_gpu, start, center, sd, free)
     names = problem.names
     low, high = (np.log([getattr(law.priors[k], side) for k in names]) for side in ("low", "high"))
     x = np.clip(np.log([start[k] for k in names]), low, high)
@@ -238,35 +240,39 @@ def _fit(
 
 
 def _moved(
-    law: Law, part: GpuRows, values: Mapping[str, float], names: Sequence[str], step: Floats
+    law: Law, gpu_rows: GpuRows, values: Mapping[str, float], names: Sequence[str], step: Floats
 ) -> Sequence[Floats]:
     """Return the errors with one coefficient after another moved by a step of its logarithm, sizes pinned.
 
     A law whose equations take a coefficient a row gets all of them at once: the rows again and again, each
     time with another coefficient moved.
     """
-    count, data = len(part.data.measured_s), part.data
+    count, law_rows = len(gpu_rows.data.measured_s), gpu_rows.data
     if law.pin is not None:
-        data = replace(data, rows=law.pin(data.rows, part.gpu, values))
+        law_rows = replace(law_rows, rows=law.pin(law_rows.rows, gpu_rows.gpu, values))
     moved = {name: values[name] * float(np.exp(h)) for name, h in zip(names, step, strict=True)}
     if not law.by_row:
-        pinned = GpuRows(part.gpu, data)
+        pinned = GpuRows(gpu_rows.gpu, law_rows)
         return [_misfits(law, pinned, {**values, name: value}) for name, value in moved.items()]
     columns: dict[str, Any] = dict(values)
     for place, (name, value) in enumerate(moved.items()):
         columns[name] = np.repeat(np.where(np.arange(len(names)) == place, value, values[name]), count)
-    again = GpuRows(part.gpu, data.take(np.tile(np.arange(count), len(names))))
-    return list(_misfits(law, again, columns).reshape(len(names), count))
+    repeated = GpuRows(gpu_rows.gpu, law_rows.take(np.tile(np.arange(count), len(names))))
+    return list(_misfits(law, repeated, columns).reshape(len(names), count))
 
 
 def posterior(
-    law: Law, parts: Sequence[GpuRows], values: Mapping[str, float], center: Mapping[str, float], sd: float
+    law: Law,
+    rows_by_gpu: Sequence[GpuRows],
+    values: Mapping[str, float],
+    center: Mapping[str, float],
+    sd: float,
 ) -> tuple[float, dict[str, float]]:
     """Return what :func:`fit_near` minimizes, and the standard deviation of ln of each coefficient.
 
     Without rows that is ``sd``; the rows take from it what they tell (the Laplace approximation).
     """
-    problem = _Problem.of(law, parts, values, center, sd)
+    problem = _Problem.of(law, rows_by_gpu, values, center, sd)
     x = np.log([values[k] for k in problem.names])
     cost, off = problem.loss(x)
     matrix, _ = problem.normal(x, off)
@@ -283,13 +289,17 @@ def _smooth(error: Floats) -> Floats:
 
 
 def _chosen(
-    law: Law, parts: Sequence[GpuRows], start: Mapping[str, float], center: Mapping[str, float], sd: float
+    law: Law,
+    rows_by_gpu: Sequence[GpuRows],
+    start: Mapping[str, float],
+    center: Mapping[str, float],
+    sd: float,
 ) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, tried one after another from several starts."""
-    few = [GpuRows(p.gpu, sample(p.data, CHOICE_ROWS)) for p in parts]
+    sampled = [GpuRows(gpu_rows.gpu, sample(gpu_rows.data, CHOICE_ROWS)) for gpu_rows in rows_by_gpu]
 
     def fit(values: Mapping[str, float], steps: int) -> tuple[dict[str, float], float]:
-        return _fit(law, few, values, center, sd, None, steps)
+        return _fit(law, sampled, values, center, sd, None, steps)
 
     if any(c.choices for c in law.priors.values()):
         tried = [
@@ -297,4 +307,4 @@ def _chosen(
             for habits in ({}, *law.habits)
         ]
         start = min(tried, key=lambda one: one[1])[0]
-    return fit_near(law, parts, start, center, sd)
+    return fit_near(law, rows_by_gpu, start, center, sd)

@@ -56,9 +56,9 @@ class _Fits:
         """Whether an idle curve states the base."""
         return any(m.kind == "idle" for m in self.read)
 
-    def fit_sweep(self, known: PowerCalibration) -> None:
+    def fit_sweep(self, start: PowerCalibration) -> None:
         """Fit base and voltage to all sweeps read, if there are any."""
-        self.swept = fitted_sweep(self.read, known, self.curve, fit_voltage=not self.curve_measured)
+        self.swept = fitted_sweep(self.read, start, self.curve, fit_voltage=not self.curve_measured)
         if self.swept is None:
             return
         sweep = self.swept.fit
@@ -69,10 +69,10 @@ class _Fits:
 
     def fit_section(self, section: str, kind: str) -> None:
         """Fit a section's coefficients to the tables of one kind, if there are any."""
-        parts = [m.power for m in self.read if m.kind == kind and m.power is not None]
-        if not parts:
+        power_rows = [m.power for m in self.read if m.kind == kind and m.power is not None]
+        if not power_rows:
             return
-        rows = PowerRows.concat(parts)
+        rows = PowerRows.concat(power_rows)
         start = self.prior if section == "power" else self.prior.monitored or self.prior
         many_clocks = len(np.unique(rows.clock_mhz)) >= _CLOCKS_OF_VOLTAGE
         idle = self.idle_measured
@@ -129,8 +129,8 @@ class _Fits:
 
     def rejected(self) -> pl.DataFrame:
         """Return the rows that no fit saw."""
-        other = [] if self.swept is None else [self.swept.left_out]
-        return pl.concat([*(_marked(m) for m in self.read), *other], how="diagonal_relaxed")
+        from_sweep = [] if self.swept is None else [self.swept.left_out]
+        return pl.concat([*(_marked(m) for m in self.read), *from_sweep], how="diagonal_relaxed")
 
 
 def calibrate_power(gpu: Gpu, read: Sequence[Measured]) -> CalibrationResult:
@@ -143,13 +143,13 @@ def calibrate_power(gpu: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     """
     # Sweeps tell base and voltage alone, which a delivered calibration knows better than a description.
     power = power_calibration_of(gpu)
-    known = next((c for c in (power, power.monitored) if c and c.basis == "calibrated"), power)
+    start = next((c for c in (power, power.monitored) if c and c.basis == "calibrated"), power)
     notes: list[str] = []
-    curve, curve_measured = _voltage(gpu, known, read, notes)
+    curve, curve_measured = _voltage(gpu, start, read, notes)
     advice = next_clock(read, gpu, curve)
     notes += [] if advice is None else [advice.note()]
     fits = _Fits(gpu, read, believed_calibration(gpu), curve, curve_measured, notes)
-    fits.fit_sweep(known)
+    fits.fit_sweep(start)
     fits.fit_section("power", "operators")
     fits.fit_section("monitor", _MONITORED)
     fits.add_sweep_error()

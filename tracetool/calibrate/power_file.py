@@ -122,15 +122,15 @@ def _voltage(curve: VoltageCurve, source: str) -> list[str]:
 def _entry(
     name: str, value: float, unit: str, source: str, interval: tuple[float, float] | None = None
 ) -> str:
-    parts = [
+    fields = [
         f"value = {_plain(_rounded(value))}",
         f'unit = "{unit}"',
         'kind = "fitted"',
         f"source = {_plain(source)}",
     ]
     if interval is not None:
-        parts += [f"low = {_plain(_rounded(interval[0]))}", f"high = {_plain(_rounded(interval[1]))}"]
-    return f"{name} = {{ {', '.join(parts)} }}"
+        fields += [f"low = {_plain(_rounded(interval[0]))}", f"high = {_plain(_rounded(interval[1]))}"]
+    return f"{name} = {{ {', '.join(fields)} }}"
 
 
 def _rounded(value: float, digits: int = 5) -> float:

@@ -64,9 +64,11 @@ class PowerRows:
         return PowerRows(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     @classmethod
-    def concat(cls, parts: list[PowerRows]) -> PowerRows:
+    def concat(cls, tables: list[PowerRows]) -> PowerRows:
         """Return several sets of rows as one."""
-        return cls(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)})
+        return cls(
+            **{f.name: np.concatenate([getattr(table, f.name) for table in tables]) for f in fields(cls)}
+        )
 
     def design(self, voltage: VoltageCurve, leakage_per_v: float = 0.0) -> Floats:
         """Return the power per unit of each coefficient: ``power = design @ coefficients``.
@@ -208,8 +210,8 @@ def rows_of_sum(
     counts : array, shape (n,)
         How often each row runs in it.
     """
-    way = streamed_bytes(rows, timing.work)
-    total = _rates(timing.work, multiplied_format(rows.text("dtype"), gpu), np.ones(len(rows)), way)
+    stream_bytes = streamed_bytes(rows, timing.work)
+    total = _rates(timing.work, multiplied_format(rows.text("dtype"), gpu), np.ones(len(rows)), stream_bytes)
     busy = counts @ (timing.duration_s * timing.sm_active)
     return PowerRows(
         power_w=np.full(len(seconds), np.nan),

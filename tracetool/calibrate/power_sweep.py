@@ -76,14 +76,14 @@ class SweepFit:
     def notes(self, *, idle: bool) -> list[str]:
         """Return what the fit rests on, in sentences; ``idle`` says whether the idle GPU was read too."""
         mean = f"{100 * self.error:.2f} % in the mean"
-        said = [f"base and voltage from {counted(len(self.residual), 'reading')}: {mean}"]
+        sentences = [f"base and voltage from {counted(len(self.residual), 'reading')}: {mean}"]
         if self.told < _AS_READ and not idle:
-            said.append(
+            sentences.append(
                 f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
                 f"clock is each kernel's own: they go {self.told:.2f} of the way from what was believed; "
                 "give more kernels or an idle curve"
             )
-        return said
+        return sentences
 
 
 def take(rows: SweepRows, chosen: Bools) -> SweepRows:
@@ -107,13 +107,13 @@ def unseen_residual(
     _, order = np.unique(place[fit_rows], return_inverse=True)
     fitted = take(rows, fit_rows)
     _, base, work, _ = _linear(fitted, prior, curve, order, growth)
-    every = np.zeros(len(names))
-    every[fitted_groups] = work
+    work_of_groups = np.zeros(len(names))
+    work_of_groups[fitted_groups] = work
     # Work is stated at a group's shortest time, of the rows it was fitted to.
     shortest = np.full(len(names), np.inf)
     np.fmin.at(shortest, place[fit_rows], fitted.duration_s)
     matrix = _design(rows, curve, place, growth, shortest)
-    predicted_w = matrix @ np.concatenate([base, every])
+    predicted_w = matrix @ np.concatenate([base, work_of_groups])
     return np.where(fitted_groups[place], predicted_w / rows.power_w - 1.0, np.nan)
 
 
@@ -168,19 +168,21 @@ def fit_sweep(
     _, base, work, residual = _linear(rows, prior, curve(bend), place, growth(bend))
     share = 1.0
     if kernels > 0 and running.all():
-        told = len(residual) - len(BASE) - kernels - (_BENDS if fit_voltage else 0)
+        degrees_of_freedom = len(residual) - len(BASE) - kernels - (_BENDS if fit_voltage else 0)
         apart = 1.0
-        if kernels > 1 and told > 0:
-            apart = float((residual**2).sum()) / told / _ROW_SD**2
+        if kernels > 1 and degrees_of_freedom > 0:
+            apart = float((residual**2).sum()) / degrees_of_freedom / _ROW_SD**2
         believed = _FITTED_KERNELS if prior.basis == "calibrated" else _BELIEVED_KERNELS
         share = kernels / (kernels + believed * apart)
     best, grown = curve(share * bend), growth(share * bend)
     best = replace(best, measured=voltage.measured or (fit_voltage and share >= _AS_READ))
-    held = _believed(prior) + share * (base - _believed(prior))
-    work, residual = _work_beside(rows, best, place, grown, held)
+    shrunk_base = _believed(prior) + share * (base - _believed(prior))
+    work, residual = _work_beside(rows, best, place, grown, shrunk_base)
     # Rows under load tell the base of a warm chip; what is believed is that of a cool one, which warms.
     heating = prior.leakage_per_w * (1.0 - share if loaded else 1.0)
-    return SweepFit(best, held, grown, heating, work, names.astype(object), residual, loaded, kernels, share)
+    return SweepFit(
+        best, shrunk_base, grown, heating, work, names.astype(object), residual, loaded, kernels, share
+    )
 
 
 def _bend(loss: Callable[[Floats], float]) -> Floats:

@@ -62,7 +62,7 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     base = _between_kernels(energy, conditions)
     group = shape_groups(class_rows.family, timing.work.useful_flops)
     power = rows_of_timing(timing, class_rows, gpu, clock, power_w=watt, group=group).take(usable & shaped)
-    parts = [p for p in (power, base) if len(p)]
+    power_rows = [rows_of_power for rows_of_power in (power, base) if len(rows_of_power)]
     sweep = _sweep_rows(class_rows, seconds, watt, clock, usable & ~shaped)
     rejected = _rejected(classes, reason, conditions.clock_mhz)
     if not usable.any():
@@ -70,7 +70,7 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         raise BadInput.in_file(
             name, f"has no kernel whose power its log identifies: {first}", "record a longer run"
         )
-    return Measured("operators", name, PowerRows.concat(parts) if parts else None, sweep, rejected)
+    return Measured("operators", name, PowerRows.concat(power_rows) if power_rows else None, sweep, rejected)
 
 
 def check_gpu(run: Run, gpu: Gpu) -> None:

@@ -48,8 +48,8 @@ def next_clock(read: Sequence[Measured], gpu: Gpu, curve: VoltageCurve) -> NextC
         return None
     supported = gpu.supported_clocks_mhz()
     above = measured[0] > curve.knee_mhz
-    wanted = curve.knee_mhz if above else gpu.clock_max_mhz
-    clock = float(supported[np.argmin(np.abs(supported - wanted))])
+    target_mhz = curve.knee_mhz if above else gpu.clock_max_mhz
+    clock = float(supported[np.argmin(np.abs(supported - target_mhz))])
     away = abs(float(np.log2(clock / measured[0])))
     if away == 0.0:
         return None

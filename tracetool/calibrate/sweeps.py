@@ -46,10 +46,10 @@ def fitted_sweep(
     lowest clocks that lie more than 10 % from what the upper half of the clocks says are left out, if that
     half explains itself.
     """
-    parts = [m.sweep for m in read if m.sweep is not None]
-    if not parts:
+    sweeps = [m.sweep for m in read if m.sweep is not None]
+    if not sweeps:
         return None
-    rows = _over_clocks(_together(parts))
+    rows = _over_clocks(_together(sweeps))
     clocks = np.unique(rows.clock_mhz)
     if not len(clocks):
         return None
@@ -78,8 +78,8 @@ def fitted_sweep(
 
 def _fit(rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, free: bool) -> SweepFit:
     clocks = np.unique(rows.clock_mhz)
-    every = max(1, min(-(-len(rows.power_w) // _MANY_ROWS), len(clocks) // _FEWEST_CLOCKS))
-    sampled = np.isin(rows.clock_mhz, clocks[::every])
+    stride = max(1, min(-(-len(rows.power_w) // _MANY_ROWS), len(clocks) // _FEWEST_CLOCKS))
+    sampled = np.isin(rows.clock_mhz, clocks[::stride])
     sampled |= ~np.isin(rows.group, rows.group[sampled])
     fit = fit_sweep(take(rows, sampled), prior, curve, fit_voltage=free)
     if sampled.all():
@@ -87,13 +87,15 @@ def _fit(rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, free: bo
     return replace(fit, residual=unseen_residual(rows, sampled, prior, fit.voltage, fit.leakage_per_v))
 
 
-def _together(parts: Sequence[SweepRows]) -> SweepRows:
-    share = [np.ones(len(p.power_w)) if p.memory_share is None else p.memory_share for p in parts]
+def _together(sweeps: Sequence[SweepRows]) -> SweepRows:
+    share = [
+        np.ones(len(sweep.power_w)) if sweep.memory_share is None else sweep.memory_share for sweep in sweeps
+    ]
     return SweepRows(
-        power_w=np.concatenate([p.power_w for p in parts]),
-        clock_mhz=np.concatenate([p.clock_mhz for p in parts]),
-        duration_s=np.concatenate([p.duration_s for p in parts]),
-        group=np.concatenate([p.group for p in parts]),
+        power_w=np.concatenate([sweep.power_w for sweep in sweeps]),
+        clock_mhz=np.concatenate([sweep.clock_mhz for sweep in sweeps]),
+        duration_s=np.concatenate([sweep.duration_s for sweep in sweeps]),
+        group=np.concatenate([sweep.group for sweep in sweeps]),
         memory_share=np.concatenate(share),
     )
 

@@ -99,35 +99,38 @@ class LawRows:
         )
 
 
-def fit_law(law: Law, data: LawRows, gpu: Gpu, start_values: Mapping[str, float]) -> LawFit:
+def fit_law(law: Law, law_rows: LawRows, gpu: Gpu, start_values: Mapping[str, float]) -> LawFit:
     """Return the fit of one law, begun from the coefficients given or its priors."""
-    fold = folds(data.group)
+    fold = folds(law_rows.group)
     prior = {k: float(start_values.get(k, c.value)) for k, c in law.priors.items()}
     # a floor far below every row would leave no slope to follow
-    least = float(np.quantile(data.measured_s[fold > 0], 0.02)) * 1e6
+    least = float(np.quantile(law_rows.measured_s[fold > 0], 0.02)) * 1e6
     prior |= {
         k: float(np.clip(least, law.priors[k].low, law.priors[k].high))
         for k in prior
         if k.startswith("floor")
     }
-    first, error = prior, np.zeros(len(data.measured_s))
-    for part in range(fold.max() + 1):
-        fit_rows, test_rows = data.take(np.flatnonzero(fold != part)), data.take(np.flatnonzero(fold == part))
-        if part == 0:
+    first, error = prior, np.zeros(len(law_rows.measured_s))
+    for test_fold in range(fold.max() + 1):
+        fit_rows, test_rows = (
+            law_rows.take(np.flatnonzero(fold != test_fold)),
+            law_rows.take(np.flatnonzero(fold == test_fold)),
+        )
+        if test_fold == 0:
             first = choose(law, sample(fit_rows, CHOICE_ROWS), gpu, prior)
             first, _ = fit_coefficients(law, sample(fit_rows, ROWS), gpu, first, 16)
             fold_values = first
         else:
             fold_values, _ = fit_coefficients(law, sample(fit_rows, ROWS), gpu, first, 8)
-        error[fold == part] = -residuals(law, test_rows, gpu, fold_values)
-    kind = law.kind(data.rows)
-    inside = held_inside(error, data.group, kind, law.kinds)
-    final, sd = fit_coefficients(law, sample(data, ROWS), gpu, first, 12)
+        error[fold == test_fold] = -residuals(law, test_rows, gpu, fold_values)
+    kind = law.kind(law_rows.rows)
+    inside = held_inside(error, law_rows.group, kind, law.kinds)
+    final, sd = fit_coefficients(law, sample(law_rows, ROWS), gpu, first, 12)
     off = np.abs(np.expm1(-error)) * 100.0
     low = {k: max(final[k] * np.exp(-Z90 * s), law.priors[k].low) for k, s in sd.items()}
     high = {k: min(final[k] * np.exp(Z90 * s), law.priors[k].high) for k, s in sd.items()}
     return LawFit(
-        final, low, high, bands(error, data.group, kind, law.kinds), len(data.measured_s),
+        final, low, high, bands(error, law_rows.group, kind, law.kinds), len(law_rows.measured_s),
         float(off.mean()), float(np.median(off)), percent(inside),
         {
             name: (float(off[of_kind].mean()), float(np.median(off[of_kind])), percent(inside[of_kind]))
@@ -139,48 +142,50 @@ def fit_law(law: Law, data: LawRows, gpu: Gpu, start_values: Mapping[str, float]
 def folds(group: Ints) -> Ints:
     """Return the part each row's group of shapes falls into. Shape (n,)."""
     groups, place = np.unique(group, return_inverse=True)
-    part = np.arange(len(groups)) % min(FOLDS, len(groups))
-    return np.asarray(np.random.default_rng(0).permutation(part)[place], dtype=np.int64)
+    fold = np.arange(len(groups)) % min(FOLDS, len(groups))
+    return np.asarray(np.random.default_rng(0).permutation(fold)[place], dtype=np.int64)
 
 
-def residuals(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
+def residuals(law: Law, law_rows: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
     """Return ln(predicted / measured). Shape (n,)."""
-    pieces = law.parts(data.rows, gpu, values)
-    return np.asarray(np.log(duration_s(pieces, data.hertz)[:, 0] / data.measured_s))
+    pieces = law.parts(law_rows.rows, gpu, values)
+    return np.asarray(np.log(duration_s(pieces, law_rows.hertz)[:, 0] / law_rows.measured_s))
 
 
-def misfits(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
+def misfits(law: Law, law_rows: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
     """Return what a fit makes small: ln(predicted / measured) before steps that graphs begin on. Shape (n,).
 
     Steps leave no slope to follow, and are as often above a time as below it.
     """
-    pieces = law.parts(data.rows, gpu, values)
-    begun_s = duration_s(replace(pieces, graph_step_s=np.zeros(len(data.measured_s))), data.hertz)[:, 0]
-    return np.asarray(np.log(begun_s / data.measured_s))
+    pieces = law.parts(law_rows.rows, gpu, values)
+    begun_s = duration_s(replace(pieces, graph_step_s=np.zeros(len(law_rows.measured_s))), law_rows.hertz)[
+        :, 0
+    ]
+    return np.asarray(np.log(begun_s / law_rows.measured_s))
 
 
-def sample(data: LawRows, count: int) -> LawRows:
+def sample(law_rows: LawRows, count: int) -> LawRows:
     """Return at most ``count`` rows drawn at random, the same ones every time."""
-    if len(data.measured_s) <= count:
-        return data
-    return data.take(np.random.default_rng(1).permutation(len(data.measured_s))[:count])
+    if len(law_rows.measured_s) <= count:
+        return law_rows
+    return law_rows.take(np.random.default_rng(1).permutation(len(law_rows.measured_s))[:count])
 
 
-def choose(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+def choose(law: Law, law_rows: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, begun from those given and each library's."""
     starts = [dict(values), *({**values, **habits} for habits in law.habits)]
-    chosen = [_chosen_from(law, data, gpu, start) for start in starts]
+    chosen = [_chosen_from(law, law_rows, gpu, start) for start in starts]
     if (
         len(chosen) > 1
     ):  # the searches end after unequal numbers of steps: fit each further before they are compared
-        chosen = [fit_coefficients(law, data, gpu, values, 8)[0] for values in chosen]
-    return min(chosen, key=lambda values: _cost(law, data, gpu, values))
+        chosen = [fit_coefficients(law, law_rows, gpu, values, 8)[0] for values in chosen]
+    return min(chosen, key=lambda values: _cost(law, law_rows, gpu, values))
 
 
-def _chosen_from(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+def _chosen_from(law: Law, law_rows: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     def fit(start: Mapping[str, float], steps: int) -> tuple[dict[str, float], float]:
-        fitted = fit_coefficients(law, data, gpu, start, steps)[0] if steps else dict(start)
-        return fitted, _cost(law, data, gpu, fitted)
+        fitted = fit_coefficients(law, law_rows, gpu, start, steps)[0] if steps else dict(start)
+        return fitted, _cost(law, law_rows, gpu, fitted)
 
     if not any(c.choices for c in law.priors.values()):
         return dict(values)
@@ -217,20 +222,20 @@ def best_choices(
                 # what no row tells from the best is none: a few steps more would make it look better
                 if abs(fit({**best, name: value}, 0)[1] - cost) <= _SAME_COST * cost:
                     continue
-                other, other_cost = fit({**best, name: value}, trial_steps)
+                candidate, other_cost = fit({**best, name: value}, trial_steps)
                 if other_cost < WORTH * cost:
-                    best, cost = other, other_cost
+                    best, cost = candidate, other_cost
         if cost == before:
             break
     return best, cost
 
 
-def _cost(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> float:
-    return float(np.abs(misfits(law, data, gpu, values)).mean())
+def _cost(law: Law, law_rows: LawRows, gpu: Gpu, values: Mapping[str, float]) -> float:
+    return float(np.abs(misfits(law, law_rows, gpu, values)).mean())
 
 
 def fit_coefficients(
-    law: Law, data: LawRows, gpu: Gpu, start: Mapping[str, float], steps: int
+    law: Law, law_rows: LawRows, gpu: Gpu, start: Mapping[str, float], steps: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return fitted coefficients and the standard deviation of their logarithms."""
     names = [k for k, c in law.priors.items() if c.fitted]
@@ -241,14 +246,14 @@ def fit_coefficients(
 
     def off(x: Floats) -> Floats:
         values = {**fixed, **dict(zip(names, np.exp(x), strict=True))}
-        return np.concatenate([misfits(law, data, gpu, values), PULL * (x - center)])
+        return np.concatenate([misfits(law, law_rows, gpu, values), PULL * (x - center)])
 
     optimum = least_squares(
         off, begin, bounds=(low, high), loss="soft_l1", f_scale=ROBUST, max_nfev=steps, diff_step=3e-3
     )
     values = {**fixed, **{k: float(v) for k, v in zip(names, np.exp(optimum.x), strict=True)}}
-    free = max(1, len(data.measured_s) - len(names))
-    variance = float((off(optimum.x)[: len(data.measured_s)] ** 2).sum() / free)
+    free = max(1, len(law_rows.measured_s) - len(names))
+    variance = float((off(optimum.x)[: len(law_rows.measured_s)] ** 2).sum() / free)
     covariance = np.linalg.pinv(optimum.jac.T @ optimum.jac) * variance
     deviation = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     return values, {k: float(s) for k, s in zip(names, deviation, strict=True)}

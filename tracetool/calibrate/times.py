@@ -101,21 +101,21 @@ class Timed:
     clock_mhz: Floats
 
     @classmethod
-    def concat(cls, parts: Sequence[Timed]) -> Timed:
+    def concat(cls, tables: Sequence[Timed]) -> Timed:
         """Return several tables as one; a column missing from one is empty there."""
-        names = sorted({c for p in parts for c in p.rows.columns})
+        names = sorted({c for table in tables for c in table.rows.columns})
         columns = {}
         for name in names:
-            columns_of_parts = [p.rows.columns.get(name) for p in parts]
+            columns_of_parts = [table.rows.columns.get(name) for table in tables]
             text = any(h is not None and np.asarray(h).dtype == object for h in columns_of_parts)
             columns[name] = np.concatenate(
-                [p.rows.text(name) if text else p.rows.number(name) for p in parts]
+                [table.rows.text(name) if text else table.rows.number(name) for table in tables]
             )
-        family = np.concatenate([p.rows.family for p in parts])
+        family = np.concatenate([table.rows.family for table in tables])
         return cls(
             OperatorColumns(family, columns),
-            np.concatenate([p.seconds for p in parts]),
-            np.concatenate([p.clock_mhz for p in parts]),
+            np.concatenate([table.seconds for table in tables]),
+            np.concatenate([table.clock_mhz for table in tables]),
         )
 
 
@@ -175,7 +175,7 @@ def _usable(timed: Timed) -> Timed | None:
     return Timed(timed.rows.take(usable_rows), timed.seconds[usable_rows], timed.clock_mhz[usable_rows])
 
 
-def fit_times(parts: Sequence[Timed], gpu: Gpu) -> TimeFit:
+def fit_times(tables: Sequence[Timed], gpu: Gpu) -> TimeFit:
     """Fit every law that has enough rows, from the coefficients the GPU has so far.
 
     Raises
@@ -183,15 +183,15 @@ def fit_times(parts: Sequence[Timed], gpu: Gpu) -> TimeFit:
     BadInput
         If no kind of work has enough rows.
     """
-    if not parts:
+    if not tables:
         raise BadInput(
             "no table or run holds operators of known shape with durations",
             "give an operator table with duration_us, or a run whose trace has shapes",
         )
-    every = Timed.concat(parts)
-    fit = fit_time(every.rows, every.seconds, gpu, every.clock_mhz, time_calibration_of(gpu))
+    all_rows = Timed.concat(tables)
+    fit = fit_time(all_rows.rows, all_rows.seconds, gpu, all_rows.clock_mhz, time_calibration_of(gpu))
     if not fit.laws:
-        families, counts = np.unique(every.rows.family.astype(str), return_counts=True)
+        families, counts = np.unique(all_rows.rows.family.astype(str), return_counts=True)
         row_counts = ", ".join(f"{n} of {f}" for f, n in zip(families, counts, strict=True))
         raise BadInput(
             f"no kind of work has the {FEWEST_ROWS} rows its time needs: {row_counts}",

@@ -105,9 +105,9 @@ def compare(parts: Several[Part], run: Run, signatures: pl.DataFrame, rows: Oper
     sized = {(work.family, work.sizes): work for work in measured if work.sizes is not None}
     pairs = [(work, sized[key]) for work in predicted if (key := (work.family, work.sizes)) in sized]
     chosen = {id(work) for pair in pairs for work in pair}
-    rest = [work for work in predicted if id(work) not in chosen]
+    unmatched = [work for work in predicted if id(work) not in chosen]
     # by family only what the trace states no sizes of: work of other sizes is other work
-    groups = _grouped(rest), _grouped([work for work in measured if work.sizes is None])
+    groups = _grouped(unmatched), _grouped([work for work in measured if work.sizes is None])
     alike = sorted(groups[0].keys() & groups[1].keys())
     if not pairs and not alike:
         raise BadInput.in_file(
@@ -116,9 +116,11 @@ def compare(parts: Several[Part], run: Run, signatures: pl.DataFrame, rows: Oper
             "is it a trace of this model and batch?",
         )
     steps = _steps(pairs or [(groups[0][family], groups[1][family]) for family in alike])
-    records = [_record("sizes", one, other, steps) for one, other in pairs]
+    records = [
+        _record("sizes", predicted_work, measured_work, steps) for predicted_work, measured_work in pairs
+    ]
     records += [_record("family", groups[0][family], groups[1][family], steps) for family in alike]
-    records += [_record("forecast only", work, None, steps) for work in rest if work.family not in alike]
+    records += [_record("forecast only", work, None, steps) for work in unmatched if work.family not in alike]
     records += [
         _record("trace only", None, work, steps)
         for work in measured
@@ -213,26 +215,31 @@ def _sum(group: Several[Work]) -> Work:
 
 def _steps(pairs: Several[tuple[Work, Work]]) -> float:
     """Return how many steps the trace holds: the median of launches over launches, by measured time."""
-    ratios = np.array([other.launches / max(one.launches, 1e-9) for one, other in pairs])
-    weights = np.array([other.time_s * (one.family in {names.GEMM, names.ATTENTION}) for one, other in pairs])
+    ratios = np.array([measured.launches / max(predicted.launches, 1e-9) for predicted, measured in pairs])
+    weights = np.array(
+        [
+            measured.time_s * (predicted.family in {names.GEMM, names.ATTENTION})
+            for predicted, measured in pairs
+        ]
+    )
     weights = weights if weights.any() else np.ones(len(pairs))
     order = np.argsort(ratios)
     middle = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2.0)
     steps = float(ratios[order[min(int(middle), len(order) - 1)]])
-    whole = max(round(steps), 1)
-    return float(whole) if abs(steps - whole) <= _WHOLE * whole else steps
+    whole_steps = max(round(steps), 1)
+    return float(whole_steps) if abs(steps - whole_steps) <= _WHOLE * whole_steps else steps
 
 
 def _record(match: str, one: Work | None, other: Work | None, steps: float) -> dict[str, object]:
-    known = one or other
-    assert known is not None
+    stated_work = one or other
+    assert stated_work is not None
     predicted = None if one is None else one.time_s * 1e6
     measured = None if other is None else other.time_s * 1e6 / steps
     return {
         "operator": None if one is None else one.name,
         "kernel": None if other is None else other.name,
-        "family": known.family,
-        "shape": " x ".join(f"{size:g}" for size in known.sizes or ()),
+        "family": stated_work.family,
+        "shape": " x ".join(f"{size:g}" for size in stated_work.sizes or ()),
         "match": match,
         "predicted_launches": None if one is None else one.launches,
         "measured_launches": None if other is None else other.launches / steps,

@@ -120,16 +120,16 @@ def read_case(values: dict[str, Any]) -> Case:
     BadInput
         If a value cannot be used; its column is named.
     """
-    given: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for name in COLUMNS:
         value = values.get(name)
         if value is None or (isinstance(value, float) and math.isnan(value)) or value == "":
             continue
         if name == SETTINGS:
-            given[name] = {key: _number(key, number) for key, number in read_settings(value).items()}
+            stated[name] = {key: _number(key, number) for key, number in read_settings(value).items()}
         else:
-            given[name] = _text(name, value) if name in TEXTS else _number(name, value)
-    case = Case(**given)
+            stated[name] = _text(name, value) if name in TEXTS else _number(name, value)
+    case = Case(**stated)
     for name in ("model", "gpu"):
         if getattr(case, name) is None:
             raise BadInput(f"{name}: is not given", "a configuration or name" if name == "model" else "--gpu")

@@ -93,8 +93,8 @@ def _architecture(registry: Mapping[str, Architecture], config: Config, field: s
     """Return the architecture a field names, or raise BadInput with those there are."""
     kind = config.text(field)
     if kind not in registry:
-        known = sorted(one for one in registry if one[0].isupper() == (field == "_class_name"))
-        raise config.fault(field, f"unknown architecture {kind[:60]!r}", f"known: {', '.join(known)}")
+        known_names = sorted(one for one in registry if one[0].isupper() == (field == "_class_name"))
+        raise config.fault(field, f"unknown architecture {kind[:60]!r}", f"known: {', '.join(known_names)}")
     return registry[kind]
 
 
@@ -111,8 +111,8 @@ def _language(config: Config) -> Config:
         if not config.has(*_TOWERS):
             break
         inner = config.part(*_TOWERS)
-        whole = {f: config.values[f] for f in _OF_THE_WHOLE if config.values.get(f) is not None}
-        config = Config({**whole, **inner.values}, inner.source, inner.path)
+        of_model = {f: config.values[f] for f in _OF_THE_WHOLE if config.values.get(f) is not None}
+        config = Config({**of_model, **inner.values}, inner.source, inner.path)
     return config
 
 
@@ -138,8 +138,8 @@ def _folder(path: Path) -> Mapping[str, Any]:
                 path, "holds neither config.json nor model_index.json", "give the configuration of a model"
             )
         return _load(path / "config.json")
-    parts = sorted(p for p in path.iterdir() if (p / "config.json").is_file())[:_MOST_PARTS]
-    return {**_load(index), **{part.name: _load(part / "config.json") for part in parts}}
+    folders = sorted(entry for entry in path.iterdir() if (entry / "config.json").is_file())[:_MOST_PARTS]
+    return {**_load(index), **{folder.name: _load(folder / "config.json") for folder in folders}}
 
 
 def _load(path: Path) -> Mapping[str, Any]:

@@ -84,19 +84,19 @@ class Engine:
         local = float(row["experts"]) / float(row["ep"])
         return self.experts_few if float(row["tokens"]) <= local else self.experts_many
 
-    def host(self, held: float, *, sampled: bool = True) -> HostTime:
+    def host(self, output_tokens: float, *, sampled: bool = True) -> HostTime:
         """Return the engine's own time of a step, while no kernel runs.
 
         Parameters
         ----------
-        held : float
+        output_tokens : float
             Output tokens each running request has put out, on average.
         sampled : bool
             Whether tokens are drawn at random, with a penalty on those that were, or the likeliest taken.
         """
         before = self.step_s
         if sampled:
-            before += self.long_s / (1.0 + (_LONG / max(held, 1.0)) ** _STEEP)
+            before += self.long_s / (1.0 + (_LONG / max(output_tokens, 1.0)) ** _STEEP)
         return HostTime(before_s=before, less_s=self.less_s, more_s=self.more_s)
 
 
@@ -152,8 +152,8 @@ def engine_of(stack: str, gpu: str, gpus: int = 1) -> Engine:
     machine = entry.get("machines", {}).get(gpu, {})
     numbers = {
         k: v
-        for part in (entry, machine, machine.get("single", {}) if gpus == 1 else {})
-        for k, v in part.items()
+        for section in (entry, machine, machine.get("single", {}) if gpus == 1 else {})
+        for k, v in section.items()
         if isinstance(v, dict) and "value" in v
     }
     value = {name: float(number["value"]) for name, number in numbers.items()}
@@ -180,8 +180,8 @@ def engine_of(stack: str, gpu: str, gpus: int = 1) -> Engine:
 def _kernels_of(kernels: Mapping[str, Any], gpu: str) -> dict[str, str | Mapping[str, Any]]:
     """Return implementations by operator and format: the usual ones, and those of the GPU's architecture."""
     usual = {name: value for name, value in kernels.items() if "." in name}
-    own: Mapping[str, str | Mapping[str, Any]] = kernels.get(load_gpu(gpu).architecture, {})
-    return {**usual, **own}
+    of_architecture: Mapping[str, str | Mapping[str, Any]] = kernels.get(load_gpu(gpu).architecture, {})
+    return {**usual, **of_architecture}
 
 
 @cache

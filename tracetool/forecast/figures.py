@@ -57,12 +57,12 @@ class Widths:
     energy: tuple[float, float]
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[float, Step]], time_sd: float, power_sd: float) -> Widths:
+    def of(cls, weighted_steps: Sequence[tuple[float, Step]], time_sd: float, power_sd: float) -> Widths:
         r"""Return the widths of steps mixed by weights of their time.
 
         Parameters
         ----------
-        parts : sequence of (weight, Step)
+        weighted_steps : sequence of (weight, Step)
             Steps and the share of the time each has.
         time_sd, power_sd : float
             What steps of one kind err by in common, of time and of power. [ln]
@@ -75,12 +75,12 @@ class Widths:
         .. math:: w_E^2 = w_P^2 + \left(\tfrac{1 + b}{2} w_t\right)^2, \quad
             w_{\bar P}^2 = w_P^2 + \left(\tfrac{1 - b}{2} w_t\right)^2
         """
-        whole = sum(weight for weight, _ in parts) or 1.0
-        joules = sum(w * step.power_w for w, step in parts) or 1.0
-        base = sum(w * step.idle_w for w, step in parts) / joules
+        total_weight = sum(weight for weight, _ in weighted_steps) or 1.0
+        joules = sum(w * step.power_w for w, step in weighted_steps) or 1.0
+        base = sum(w * step.idle_w for w, step in weighted_steps) / joules
 
         def mean(name: str) -> float:
-            return float(sum(weight * getattr(step, name) for weight, step in parts) / whole)
+            return float(sum(weight * getattr(step, name) for weight, step in weighted_steps) / total_weight)
 
         ends = []
         for sides in (("time_down", "power_down"), ("time_up", "power_up")):

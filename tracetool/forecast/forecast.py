@@ -109,22 +109,22 @@ def forecast_cases(rows: Sequence[Mapping[str, Any]], folder: Path | None = None
             planned.append(_plan(place, values, folder, models))
         except BadInput as error:
             outcomes[place] = Outcome(values, None, None, error.line())
-    for one, result in zip(planned, _forecasts(planned), strict=True):
-        if isinstance(result, BadInput):
-            outcomes[one.place] = Outcome(rows[one.place], one.case, None, result.line())
+    for one, outcome in zip(planned, _forecasts(planned), strict=True):
+        if isinstance(outcome, BadInput):
+            outcomes[one.place] = Outcome(rows[one.place], one.case, None, outcome.line())
         else:
-            noted = replace(result, notes=(*one.notes, *result.notes, *_through_the_host(one, result)))
+            noted = replace(outcome, notes=(*one.notes, *outcome.notes, *_through_the_host(one, outcome)))
             outcomes[one.place] = Outcome(rows[one.place], one.case, noted)
     return outcomes
 
 
-def _through_the_host(one: _Planned, result: Forecast) -> tuple[str, ...]:
+def _through_the_host(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
     """Return a note where a step is largely an exchange among GPUs that no peer link joins."""
     if one.case.mode == "train":  # its exchanges run beside the passes
         return ()
-    sums = [part for part in result.parts if part.row["op"] == names.COLLECTIVE]
+    sums = [part for part in forecast.parts if part.row["op"] == names.COLLECTIVE]
     between = [part for part in sums if float(part.row["ranks"]) > one.gpu.link_ranks]
-    share = sum(part.time_s for part in between) / (sum(part.time_s for part in result.parts) or 1.0)
+    share = sum(part.time_s for part in between) / (sum(part.time_s for part in forecast.parts) or 1.0)
     if share < _NOTED_SHARE:
         return ()
     joined = f"no peer link joins {max(float(part.row['ranks']) for part in between):g} {one.gpu.name}"

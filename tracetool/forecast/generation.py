@@ -62,8 +62,8 @@ class GenerationPlan:
         joules = sum(
             n * self._stage_j(stage, s) for n, stage, s in zip(runs, self.stages, steps, strict=True)
         )
-        parts = [(n * s.time_s, s) for n, s in zip(runs, steps, strict=True)]
-        widths = Widths.of(parts, self.eager.time_sd, self.eager.power_sd)
+        weighted_steps = [(n * s.time_s, s) for n, s in zip(runs, steps, strict=True)]
+        widths = Widths.of(weighted_steps, self.eager.time_sd, self.eager.power_sd)
         gpus = self.ranks.gpus * self.replicas
         memory = self.footprint.total / GIB
         figures = {

@@ -99,14 +99,14 @@ class Graph:
         if self.ranks.gpus > 1 and not kv_whole:
             if heads % ulysses:
                 raise BadInput(f"num_attention_heads: {heads} heads are not divisible by ulysses={ulysses}")
-            own = batch * head_dim * BYTES[self.dtype] / self.ranks.gpus
+            bytes_per_token_head = batch * head_dim * BYTES[self.dtype] / self.ranks.gpus
             if ulysses > 1:
-                for part, count in (("queries", q_len * heads), ("out", q_len * heads)):
-                    self._exchange(f"{name}.{part}", own * count, ulysses)
-                for part in ("keys", "values"):
-                    self._exchange(f"{name}.{part}", own * kv_len * kv_heads, ulysses)
+                for tensor, count in (("queries", q_len * heads), ("out", q_len * heads)):
+                    self._exchange(f"{name}.{tensor}", bytes_per_token_head * count, ulysses)
+                for tensor in ("keys", "values"):
+                    self._exchange(f"{name}.{tensor}", bytes_per_token_head * kv_len * kv_heads, ulysses)
             if ring > 1:
-                passed = 2.0 * own * kv_len * kv_heads
+                passed = 2.0 * bytes_per_token_head * kv_len * kv_heads
                 self.add(table.collective(f"{name}.ring", "send_recv", passed, ring), ring - 1.0)
             q_len, heads, kv_heads = q_len / ring, heads // ulysses, max(kv_heads // ulysses, 1)
         elif self.ranks.gpus > 1:

@@ -44,7 +44,7 @@ def several(name: str, value: Any) -> list[Any]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         values = [one for entry in value for one in several(name, entry)]
     elif isinstance(value, str):
-        values = [one for part in value.split(",") for one in _entry(name, part.strip())]
+        values = [one for entry_text in value.split(",") for one in _entry(name, entry_text.strip())]
     else:
         return [value]
     if not 1 <= len(values) <= _MOST_VALUES:
@@ -102,8 +102,8 @@ def expand(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, 
     if count > _MOST_CASES:
         sizes = " x ".join(f"{name} {len(axes[name])}" for name in varied)
         raise BadInput(f"{varied[0]}: {sizes} are {count} cases", f"ask for at most {_MOST_CASES}")
-    every = (dict(zip(axes, one, strict=True)) for one in itertools.product(*axes.values()))
-    return [_with_settings(one, settings) for one in every], varied
+    cases = (dict(zip(axes, one, strict=True)) for one in itertools.product(*axes.values()))
+    return [_with_settings(one, settings) for one in cases], varied
 
 
 def _with_settings(case: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

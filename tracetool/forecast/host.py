@@ -101,6 +101,6 @@ def eager_host(case: Case, rows: Sequence[Row], launches: float = 1.0) -> HostTi
     counts: dict[str, float] = {}
     for row in rows:
         counts[str(row["op"])] = counts.get(str(row["op"]), 0.0) + math.ceil(float(row.get("count", 1.0)))
-    other = costs.operator_s.get(names.OTHER, 0.0)
-    issue = sum(costs.operator_s.get(op, other) * count for op, count in counts.items())
+    usual_s = costs.operator_s.get(names.OTHER, 0.0)
+    issue = sum(costs.operator_s.get(op, usual_s) * count for op, count in counts.items())
     return HostTime(beside_s=issue * launches + costs.start_s)

@@ -95,9 +95,9 @@ class LanguagePlan:
         )
         power = self._mean_w(joules / mean, decode)
         per_token = power * self.division.gpus * mean * stages / self._running
-        own = min(traffic.prompt, traffic.room_each)
+        own_prompt_tokens = min(traffic.prompt, traffic.room_each)
         pieces = max(traffic.prompt / traffic.room_each, 1.0)
-        first = mean / 2.0 + lasting(min(traffic.prompt_tokens + own, traffic.room)) * pieces
+        first = mean / 2.0 + lasting(min(traffic.prompt_tokens + own_prompt_tokens, traffic.room)) * pieces
         figures = {
             "ttft_ms": widths.timed(first * stages * 1e3),
             "itl_ms": widths.timed(lasting(median_tokens(traffic)) * stages * 1e3),
@@ -205,12 +205,12 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     else:
         rows = [_rows(model, forward, division, engine, sampled=sampled) for forward in forwards]
         hosts = tuple(
-            stated_host(case, own) or _host(case, engine, traffic, forward, own, sampled=sampled)
-            for forward, own in zip(forwards, rows, strict=True)
+            stated_host(case, pass_rows) or _host(case, engine, traffic, forward, pass_rows, sampled=sampled)
+            for forward, pass_rows in zip(forwards, rows, strict=True)
         )
     passes = tuple(PassRows(r, gpu, stack, clock_mhz, case.mem_clock_mhz) for r in rows)
-    held = held_by(model, gpu, division, traffic, rows, case.get("bs", _DEFAULT_BATCH))
-    return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, held)
+    memory_held = held_by(model, gpu, division, traffic, rows, case.get("bs", _DEFAULT_BATCH))
+    return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, memory_held)
 
 
 def _forwards(case: Case, traffic: Traffic) -> tuple[Forward, ...]:
@@ -251,8 +251,8 @@ def _host(
     """
     if case.launch not in (None, *LAUNCHES):
         raise BadInput(f"launch: {case.launch!r} is not known", f"known: {', '.join(LAUNCHES)}")
-    held = traffic.output / 2.0 if forward.decode_requests else 0.0
-    host = engine.host(held, sampled=sampled)
+    output_tokens = traffic.output / 2.0 if forward.decode_requests else 0.0
+    host = engine.host(output_tokens, sampled=sampled)
     if case.launch != "eager":
         return host
     return replace(host, beside_s=host.beside_s + eager_host(case, rows).beside_s)

@@ -132,12 +132,12 @@ def _built(torch: Any, library: Any, fields: Mapping[str, Any], name: str, kind:
     """Return a model without weights."""
     values = {key: value for key, value in fields.items() if key not in _STORED}
     release = f"transformers {library.__version__}"
-    known = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
+    configurations = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
     architecture = str(values.get("model_type"))
-    if architecture not in known:
+    if architecture not in configurations:
         raise BadInput(f"{name}: {release} has no architecture {architecture[:60]!r}")
     try:
-        config = known[architecture].from_dict(values)
+        config = configurations[architecture].from_dict(values)
         with torch.device("meta"):
             return _class_of(library, values, config, kind)._from_config(
                 config, attn_implementation="eager", dtype=torch.bfloat16
@@ -194,13 +194,13 @@ def _inputs(torch: Any, model: Any, batch: int, length: int, side: int) -> dict[
     if side:
         channels = getattr(model.config, "num_channels", 3)
         return {"pixel_values": torch.zeros(batch, channels, side, side, device="meta", dtype=torch.bfloat16)}
-    asked = inspect.signature(model.forward).parameters
+    parameters = inspect.signature(model.forward).parameters
     ids = torch.zeros(batch, length, dtype=torch.long, device="meta")
     places = torch.arange(length, device="meta")[None].expand(batch, length)
     mask = torch.zeros(batch, 1, length, length, device="meta", dtype=torch.bfloat16)
     inputs = {"input_ids": ids, "position_ids": places, "use_cache": False, "logits_to_keep": 1}
     if getattr(model.config, "is_encoder_decoder", False):
         inputs = {"input_ids": ids, "decoder_input_ids": ids, "use_cache": False}
-    elif "logits_to_keep" in asked:  # a decoder's: where nothing is said it looks at values to make one
+    elif "logits_to_keep" in parameters:  # a decoder's: where nothing is said it looks at values to make one
         inputs["attention_mask"] = mask
-    return {key: value for key, value in inputs.items() if key in asked}
+    return {key: value for key, value in inputs.items() if key in parameters}

@@ -114,8 +114,8 @@ class OperatorPlan:
             "energy_per_item_j": widths.spent(step.energy_j / self.batch),
         }
         if self.weights is not None:
-            held = (self.weights + activation_bytes(self.passes[0].rows) + RUNTIME_BYTES) / GIB
-            figures["memory_gib"] = Figure.of(held, MEMORY_ERROR, MEMORY_ERROR)
+            memory_gib = (self.weights + activation_bytes(self.passes[0].rows) + RUNTIME_BYTES) / GIB
+            figures["memory_gib"] = Figure.of(memory_gib, MEMORY_ERROR, MEMORY_ERROR)
         return Forecast(figures, step.covered, step.clock_mhz, 1, None, tuple(parts_of(step, 1.0)))
 
     def _with_host(self, widths: Widths, step: Step) -> Widths:
@@ -130,9 +130,12 @@ class OperatorPlan:
 
         sides = (away(costs.low), away(costs.high))
         idle = step.idle_w / max(step.power_w, step.idle_w)
-        time = tuple(float(np.hypot(own, host)) for own, host in zip(widths.time, sides, strict=True))
+        time = tuple(
+            float(np.hypot(model_width, host)) for model_width, host in zip(widths.time, sides, strict=True)
+        )
         energy = tuple(
-            float(np.hypot(own, idle * host)) for own, host in zip(widths.energy, sides, strict=True)
+            float(np.hypot(model_width, idle * host))
+            for model_width, host in zip(widths.energy, sides, strict=True)
         )
         return replace(widths, time=(time[0], time[1]), energy=(energy[0], energy[1]))
 

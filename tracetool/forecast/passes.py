@@ -60,9 +60,9 @@ def busiest(requests: float, replicas: int) -> float:
     """
     if replicas == 1:
         return requests
-    whole = math.floor(requests)
-    below, above = math.ceil(whole / replicas), math.ceil((whole + 1) / replicas)
-    return below + (above - below) * (requests - whole)
+    whole_requests = math.floor(requests)
+    below, above = math.ceil(whole_requests / replicas), math.ceil((whole_requests + 1) / replicas)
+    return below + (above - below) * (requests - whole_requests)
 
 
 @dataclass(frozen=True)

@@ -108,8 +108,8 @@ def price(passes: Sequence[PassRows], *, ladder: bool = False) -> list[PricedPas
         None if one.pricer is None else one.pricer(one, ladder=ladder) for one in passes
     ]
     for places in _together(passes, ladder=ladder):
-        for place, result in _price(passes, places, ladder=ladder):
-            priced[place] = result
+        for place, priced_pass in _price(passes, places, ladder=ladder):
+            priced[place] = priced_pass
     return [one for one in priced if one is not None]
 
 
@@ -145,8 +145,8 @@ def _price(
     """Yield the priced passes of one table, each with its place."""
     entries = [passes[same[0]] for same in places]
     gpu = entries[0].gpu
-    asked = sorted({passes[place].clock_mhz for place in places[0]}, reverse=True)
-    clocks = ladder_mhz(gpu, asked[0]) if ladder else np.array(asked, np.float64)
+    clocks_mhz = sorted({passes[place].clock_mhz for place in places[0]}, reverse=True)
+    clocks = ladder_mhz(gpu, clocks_mhz[0]) if ladder else np.array(clocks_mhz, np.float64)
     table = operator_table([(one.rows, one.stack) for one in entries])
     predicted = predict_rows(
         _in_a_pass(table.rows), gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W,
@@ -154,11 +154,15 @@ def _price(
     )  # fmt: skip
     ends = np.cumsum([len(one.rows) for one in entries])
     for same, one, end in zip(places, entries, ends.tolist(), strict=True):
-        part = slice(end - len(one.rows), end)
+        pass_rows = slice(end - len(one.rows), end)
         for place in same:
-            at = slice(None) if ladder else slice(column := asked.index(passes[place].clock_mhz), column + 1)
-            result = _cut(predicted, table, part, passes[place].rows, at)
-            yield place, result.extrapolated(gpu.name) if is_hypothetical(gpu) else result
+            at = (
+                slice(None)
+                if ladder
+                else slice(column := clocks_mhz.index(passes[place].clock_mhz), column + 1)
+            )
+            priced_pass = _cut(predicted, table, pass_rows, passes[place].rows, at)
+            yield place, priced_pass.extrapolated(gpu.name) if is_hypothetical(gpu) else priced_pass
 
 
 def _in_a_pass(rows: OperatorColumns) -> OperatorColumns:
@@ -173,11 +177,11 @@ def _in_a_pass(rows: OperatorColumns) -> OperatorColumns:
     return without_waits(OperatorColumns(rows.family, {**rows.columns, **once}))
 
 
-def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
+def operator_table(passes: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
     """Return rows of several passes as one checked operator table, each with the stack it ran in."""
-    columns = list(dict.fromkeys(key for rows, _ in parts for row in rows for key in row))
+    columns = list(dict.fromkeys(key for rows, _ in passes for row in rows for key in row))
     values: dict[str, list[object]] = {name: [] for name in (*columns, "stack")}
-    for rows, stack in parts:
+    for rows, stack in passes:
         for row in rows:
             for name in columns:
                 if name != "stack":
@@ -188,15 +192,15 @@ def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
 
 
 def _cut(
-    predicted: Prediction, table: InputTable, part: slice, rows: Sequence[Row], clocks: slice
+    predicted: Prediction, table: InputTable, pass_rows: slice, rows: Sequence[Row], clocks: slice
 ) -> PricedPass:
     """Return what was predicted of the rows of one pass at some of the clocks."""
-    place = table.index[part]
+    place = table.index[pass_rows]
     timing = predicted.timing
     of_power = predicted.power_half[place, clocks]
     return PricedPass(
         rows=rows,
-        counts=np.asarray(table.counts[part], np.float64),
+        counts=np.asarray(table.counts[pass_rows], np.float64),
         family=table.rows.family[place],
         basis=timing.basis[place],
         clocks_mhz=predicted.requested_mhz[clocks],

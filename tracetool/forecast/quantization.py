@@ -47,22 +47,22 @@ class Formats:
         """Return the format of a module, e.g. ``mlp.down_proj`` of layer 3."""
         if self.dtype == self.base or (self.experts_only and ".experts" not in f".{module}"):
             return self.base
-        whole = module if layer is None else f"layers.{layer}.{module}"
-        steps = whole.split(".")
+        full_name = module if layer is None else f"layers.{layer}.{module}"
+        steps = full_name.split(".")
         if any(".".join(steps[: n + 1]) in self.names for n in range(len(steps))):
             return self.base
         if any(step in self.names for step in steps):
             return self.base
-        return self.base if any(_follow(texts, whole) for texts in self.patterns) else self.dtype
+        return self.base if any(_follow(texts, full_name) for texts in self.patterns) else self.dtype
 
 
-def _follow(texts: tuple[str, ...], whole: str) -> bool:
+def _follow(texts: tuple[str, ...], name: str) -> bool:
     """Whether texts follow one another in a name, the first at its beginning."""
-    if not whole.startswith(texts[0]):
+    if not name.startswith(texts[0]):
         return False
     place = len(texts[0])
     for text in texts[1:]:
-        place = whole.find(text, place)
+        place = name.find(text, place)
         if place < 0:
             return False
         place += len(text)
@@ -82,11 +82,11 @@ def formats_of(config: Config) -> Formats:
         return Formats(base, base)
     settings = config.part("quantization_config")
     dtype = _dtype(settings)
-    left = settings.texts(
+    unconverted = settings.texts(
         "modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", most=20_000
     )
     names, patterns = [], []
-    for text in left:
+    for text in unconverted:
         plain = _without_prefix(text.removeprefix("re:").replace("\\", "").strip("^$"))
         if "*" in plain or text.startswith("re:"):
             patterns.append(tuple(_without_prefix(t) if n == 0 else t for n, t in enumerate(_split(plain))))
@@ -145,8 +145,10 @@ def _dtype(settings: Config) -> str:
         return _ALGORITHMS[algorithm]
     if method in {"compressed-tensors", "compressed_tensors"}:
         return _compressed(settings)
-    known = (*_METHODS, "awq", "gptq", "compressed-tensors", "modelopt", "bitsandbytes")
-    raise settings.fault("quant_method", f"unknown method {method[:40]!r}", f"known: {', '.join(known)}")
+    known_methods = (*_METHODS, "awq", "gptq", "compressed-tensors", "modelopt", "bitsandbytes")
+    raise settings.fault(
+        "quant_method", f"unknown method {method[:40]!r}", f"known: {', '.join(known_methods)}"
+    )
 
 
 def _compressed(settings: Config) -> str:

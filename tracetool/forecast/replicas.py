@@ -24,8 +24,10 @@ def without_request(running: float, parallel: Parallel) -> tuple[str, ...]:
     if running >= parallel.dp:
         return ()
     waiting = parallel.dp - np.ceil(running)
-    some = "holds no request and only takes" if waiting == 1.0 else "hold no request and only take"
-    return (f"dp: {waiting:.0f} of {parallel.dp} attention replicas {some} part in the experts' exchange",)
+    predicate = "holds no request and only takes" if waiting == 1.0 else "hold no request and only take"
+    return (
+        f"dp: {waiting:.0f} of {parallel.dp} attention replicas {predicate} part in the experts' exchange",
+    )
 
 
 def with_waiting(step: Step, forward: Forward, parallel: Parallel) -> Step:
@@ -59,17 +61,17 @@ def _shares(rows: Sequence[Row], step: passes.Step) -> Floats:
         "decode": _share(forward.decode_requests, dp, step.decode_requests),
     }
     prompts = _share(step.all_tokens, dp, step.tokens)
-    others = prompts if forward.prefill_requests else min(forward.decode_requests / dp, 1.0)
+    of_rest = prompts if forward.prefill_requests else min(forward.decode_requests / dp, 1.0)
     experts = {f"{row['module']}.quantize" for row in rows if row["op"] == names.MOE}
     return np.array(
         [
             1.0
             if row["op"] in _TOGETHER or row["module"] in experts
-            else by_phase.get(str(row.get("phase")), others)
+            else by_phase.get(str(row.get("phase")), of_rest)
             for row in rows
         ]
     )
 
 
-def _share(whole: float, replicas: int, most: float) -> float:
-    return min(whole / (replicas * most), 1.0) if most else 1.0
+def _share(total: float, replicas: int, most: float) -> float:
+    return min(total / (replicas * most), 1.0) if most else 1.0

@@ -118,17 +118,22 @@ def _work(row: Row) -> tuple[int, float, float, tuple[float, float, float]]:
         tokens, hidden, inner, chosen, experts = (
             _value(row, name, 1.0) for name in ("tokens", "hidden", "intermediate", "top_k", "experts")
         )
-        own = max(_value(row, "ep", 1.0), 1.0) * max(_value(row, "tp", 1.0), 1.0)
-        flops = 6.0 * tokens * chosen * hidden * inner / own
-        weights = 3.0 * experts * hidden * inner / own
+        gpus = max(_value(row, "ep", 1.0), 1.0) * max(_value(row, "tp", 1.0), 1.0)
+        flops = 6.0 * tokens * chosen * hidden * inner / gpus
+        weights = 3.0 * experts * hidden * inner / gpus
         rows = max(tokens * chosen / experts, 1.0)
-        return _PRODUCT, flops, size * (weights + 2.0 * tokens * chosen * hidden / own), (rows, inner, hidden)
+        return (
+            _PRODUCT,
+            flops,
+            size * (weights + 2.0 * tokens * chosen * hidden / gpus),
+            (rows, inner, hidden),
+        )
     if op == names.ATTENTION:
         batch, q_len, kv_len, heads, width = (
             _value(row, name, 1.0) for name in ("batch", "q_len", "kv_len", "heads", "head_dim")
         )
-        seen = 0.5 if _value(row, "causal", 0.0) and q_len > 1 else 1.0
-        flops = 4.0 * batch * heads * q_len * kv_len * width * seen
+        causal_share = 0.5 if _value(row, "causal", 0.0) and q_len > 1 else 1.0
+        flops = 4.0 * batch * heads * q_len * kv_len * width * causal_share
         return (
             _ATTENTION,
             flops,
@@ -190,7 +195,7 @@ def saturated(one: PassRows, *, ladder: bool = False, of: Saturation | None = No
     above = (gpu.power_limit_w - gpu.idle_w) * share * scale[None]
     families = np.array([_FAMILY[kind] for kind in work.kind.tolist()], object)
     time_factor, power_factor = np.exp(Z90 * of.time_sd), np.exp(Z90 * of.power_sd)
-    every = np.ones(len(one.rows))
+    ones = np.ones(len(one.rows))
     return PricedPass(
         rows=one.rows,
         counts=np.array([_value(row, "count", 1.0) for row in one.rows]),
@@ -201,8 +206,8 @@ def saturated(one: PassRows, *, ladder: bool = False, of: Saturation | None = No
         duration_s=time,
         energy_j=time * (idle[None] + above),
         base_j=time * idle[None],
-        low=every / time_factor,
-        high=every * time_factor,
+        low=ones / time_factor,
+        high=ones * time_factor,
         power_low=np.full(time.shape, 1.0 / power_factor),
         power_high=np.full(time.shape, power_factor),
         bound=np.zeros(time.shape, np.int64),
@@ -235,13 +240,13 @@ def refined(
     scalars: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for _ in range(100):
         before = dict(scalars[0]), dict(scalars[1])
-        for own, labels, other, others in (
+        for scalars_fitted, labels, scalars_fixed, fixed_labels in (
             (scalars[0], models, scalars[1], precisions), (scalars[1], precisions, scalars[0], models),
         ):  # fmt: skip
-            left = residual - np.array([other.get(label, 0.0) for label in others])
+            remainder = residual - np.array([scalars_fixed.get(label, 0.0) for label in fixed_labels])
             for label in dict.fromkeys(labels):
                 chosen = np.array([one == label for one in labels])
-                own[label] = float(left[chosen].sum() / (chosen.sum() + pull))
+                scalars_fitted[label] = float(remainder[chosen].sum() / (chosen.sum() + pull))
         moved = [abs(s.get(k, 0.0) - b.get(k, 0.0)) for s, b in zip(scalars, before, strict=True) for k in s]
         if max(moved) < 0.005:
             break

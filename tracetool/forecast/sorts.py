@@ -26,8 +26,8 @@ def with_sorts(priced: PricedPass, model: Model, engine: Engine) -> PricedPass:
     Their time is the engine's. They read and write the numbers the softmax does: above idle they draw
     ``engine.sort_power`` times what it draws. A pass that draws no tokens is returned as it is.
     """
-    wanted = {f"{part.name}.softmax" for part in model.head if isinstance(part, Logits)}
-    at = next((i for i, row in enumerate(priced.rows) if row["module"] in wanted), None)
+    softmax_names = {f"{part.name}.softmax" for part in model.head if isinstance(part, Logits)}
+    at = next((i for i, row in enumerate(priced.rows) if row["module"] in softmax_names), None)
     if at is None:
         return priced
     softmax = priced.rows[at]

@@ -82,9 +82,9 @@ def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any])
         raise BadInput.in_file(name, "holds no cases")
     if "model" not in frame.columns:
         raise BadInput.in_file(name, "has no column model", "one row per case: docs/forecast.md")
-    given = {key: value for key, value in defaults.items() if value is not None}
+    stated_defaults = {key: value for key, value in defaults.items() if value is not None}
     rows = [
-        {**given, **{k: v for k, v in row.items() if k in COLUMNS and v is not None}}
+        {**stated_defaults, **{k: v for k, v in row.items() if k in COLUMNS and v is not None}}
         for row in frame.iter_rows(named=True)
     ]
     outcomes = forecast_cases(rows, folder)
@@ -131,8 +131,8 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
     if not varied:
         return forecast_one(cases[0])
     for case in cases:  # a slip of the pen is no case that cannot run
-        asked = read_case(case)
-        with_numbers(str(asked.gpu), asked.set or {})
+        checked_case = read_case(case)
+        with_numbers(str(checked_case.gpu), checked_case.set or {})
     outcomes = forecast_cases(cases)
     if all(outcome.forecast is None for outcome in outcomes):
         raise BadInput(f"none of {len(cases)} cases can be forecast; the first: {outcomes[0].error}")
@@ -153,8 +153,10 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
 def _notes_of_all(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the notes that all forecasts have, but for that of a changed GPU."""
     forecasts = [outcome.forecast for outcome in outcomes if outcome.forecast is not None]
-    every = forecasts[0].notes if forecasts else ()
-    return [n for n in every if LESS_SURE not in n and all(n in other.notes for other in forecasts)]
+    first_notes = forecasts[0].notes if forecasts else ()
+    return [
+        n for n in first_notes if LESS_SURE not in n and all(n in forecast.notes for forecast in forecasts)
+    ]
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,12 +187,19 @@ def forecast_one(values: Mapping[str, Any]) -> Forecasts:
     if outcome.forecast is None or outcome.case is None:
         raise BadInput(outcome.error)
     case = outcome.case
-    given = {name: value for name in COLUMNS if (value := getattr(case, name)) is not None}
-    shown = _shown(given)
+    stated = {name: value for name in COLUMNS if (value := getattr(case, name)) is not None}
+    shown = _shown(stated)
     frame = _frame(pl.DataFrame([shown]), [outcome])
-    result = outcome.forecast
+    forecast = outcome.forecast
     return Forecasts(
-        frame, True, _parts(result), result.facts, result.notes, _title(shown, result), None, result.parts
+        frame,
+        True,
+        _operator_frame(forecast),
+        forecast.facts,
+        forecast.notes,
+        _title(shown, forecast),
+        None,
+        forecast.parts,
     )
 
 
@@ -200,11 +209,13 @@ def _named(source: Any) -> str:
     return str(os.fspath(source))
 
 
-def _title(case: Mapping[str, Any], result: Forecast) -> str:
+def _title(case: Mapping[str, Any], forecast: Forecast) -> str:
     gpu = load_gpu(str(case["gpu"])).name  # whichever of its names was given
-    gpus = f"{result.gpus} x {gpu}" if result.gpus > 1 else gpu
+    gpus = f"{forecast.gpus} x {gpu}" if forecast.gpus > 1 else gpu
     changed = "".join(f", {name} {case[name]:g}" for name in case if name not in COLUMNS)
-    return f"{Path(str(case['model'])).name}, {case['mode']} on {gpus}{changed} at {result.clock_mhz:.0f} MHz"
+    return (
+        f"{Path(str(case['model'])).name}, {case['mode']} on {gpus}{changed} at {forecast.clock_mhz:.0f} MHz"
+    )
 
 
 def _frame(cases: pl.DataFrame, outcomes: Sequence[Outcome]) -> pl.DataFrame:
@@ -226,22 +237,22 @@ _SIZES: Final = (
 )
 
 
-def _parts(result: Forecast) -> pl.DataFrame:
+def _operator_frame(forecast: Forecast) -> pl.DataFrame:
     """Return the operators of a forecast, largest energy first, equal modules and shapes together."""
-    records = [_part(part) for part in result.parts]
+    records = [_operator_record(part) for part in forecast.parts]
     if not records:
         return pl.DataFrame()
     frame = pl.DataFrame(records, infer_schema_length=None)
-    whole = float(frame["energy_j"].sum()) or 1.0
+    total_j = float(frame["energy_j"].sum()) or 1.0
     return (
         frame.group_by("module", "op", "shape", "family", "basis", maintain_order=True)
         .agg(pl.col("launches").sum(), pl.col("time_ms").sum(), pl.col("energy_j").sum())
-        .with_columns((100.0 * pl.col("energy_j") / whole).alias("energy_share_pct"))
+        .with_columns((100.0 * pl.col("energy_j") / total_j).alias("energy_share_pct"))
         .sort("energy_j", descending=True, maintain_order=True)
     )
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _operator_record(part: Part) -> dict[str, Any]:
     sizes = (f"{name} {float(part.row[name]):g}" for name in _SIZES if _stated(part.row.get(name)))
     return {
         "module": part.name,

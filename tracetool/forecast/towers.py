@@ -27,13 +27,13 @@ def tower_parameters(config: Config) -> float:
     return sum(_tower(inner, inner.part(field), text) for field in _TOWERS if inner.has(field))
 
 
-def _tower(whole: Config, tower: Config, text: int) -> float:
+def _tower(model: Config, tower: Config, text: int) -> float:
     """Return the weights of blocks, patches, places, and the projection to the language model's numbers."""
     hidden = tower.size("hidden_size", "d_model")
     size = tower.size("intermediate_size", "encoder_ffn_dim")
     layers = tower.size("depth", "num_hidden_layers", "encoder_layers", most=2_000)
     block = 4.0 * hidden * hidden + 2.0 * hidden * size + 9.0 * hidden + size
-    return layers * block + _patches(tower, hidden) + _projection(whole, tower, hidden, size, text)
+    return layers * block + _patches(tower, hidden) + _projection(model, tower, hidden, size, text)
 
 
 def _patches(tower: Config, hidden: int) -> float:
@@ -50,13 +50,13 @@ def _patches(tower: Config, hidden: int) -> float:
     return float(hidden) * (frames * tower.size("in_channels", "num_channels", default=3) * patch**2 + places)
 
 
-def _projection(whole: Config, tower: Config, hidden: int, size: int, text: int) -> float:
+def _projection(model: Config, tower: Config, hidden: int, size: int, text: int) -> float:
     if tower.has("spatial_merge_size"):  # neighbors side by side, once more for each deeper level
         joined = hidden * tower.size("spatial_merge_size", most=100) ** 2
         each = float(joined) * (joined + tower.size("out_hidden_size", default=text) + 1)
         return each * (1 + len(tower.sizes("deepstack_visual_indexes", most=1_000)))
-    if whole.has("projector_hidden_size"):  # four neighbors side by side
-        return float(whole.size("projector_hidden_size")) * (4.0 * hidden + text)
+    if model.has("projector_hidden_size"):  # four neighbors side by side
+        return float(model.size("projector_hidden_size")) * (4.0 * hidden + text)
     if tower.has("projector_input_dim"):
         inner, outer = tower.size("projector_input_dim"), tower.size("projector_output_dim")
         return float(inner) * (size + outer) + float(outer) * text

@@ -144,8 +144,8 @@ class StepPlan:
         passes = [by_name[name] for name in ("forward", "recompute", "backward") if name in by_name]
         micro = sum(step.time_s for _, step in passes)
         runs = float(self.plan.accumulation)
-        stages, parts = self.division.parallel.pp, self.case.get("vpp", 1)
-        bubble = (stages - 1) / parts * micro
+        stages, virtual_stages = self.division.parallel.pp, self.case.get("vpp", 1)
+        bubble = (stages - 1) / virtual_stages * micro
         hidden_under = micro * (runs if self.plan.zero == 3 else 1.0)
         exchange = sum(n * s.time_s for name, (n, s) in by_name.items() if name in EXCHANGES)
         exposed = max(exchange - self.framework.overlap * hidden_under, 0.0)
@@ -213,7 +213,10 @@ def plan_training(case: Case, model: Model, gpu: Gpu, division: Division, clock_
         )
     parallel, stack = division.parallel, case.stack or "megatron"
     replicas = parallel.dp * division.replicas
-    micro, sequences = _whole(case, "bs", 1.0), _whole(case, "gbs", case.get("bs", 1.0) * replicas)
+    micro, sequences = (
+        _whole_number(case, "bs", 1.0),
+        _whole_number(case, "gbs", case.get("bs", 1.0) * replicas),
+    )
     if sequences % (micro * replicas):
         raise BadInput(
             f"gbs: {sequences} is not a multiple of bs x replicas = {micro * replicas}",
@@ -223,7 +226,7 @@ def plan_training(case: Case, model: Model, gpu: Gpu, division: Division, clock_
         case = replace(case, zero=0)
     plan = TrainingPlan(
         micro_batch=micro * parallel.dp,
-        seq_len=_whole(case, "seq", _DEFAULT_SEQ),
+        seq_len=_whole_number(case, "seq", _DEFAULT_SEQ),
         accumulation=sequences // (micro * replicas),
         replicas=division.replicas * parallel.cp * parallel.dp,
         zero=int(case.get("zero", 1)),
@@ -253,16 +256,18 @@ def _beyond(footprint: TrainingFootprint, gpu: Gpu, zero: int) -> tuple[str, ...
     """
     if footprint.total <= gpu.memory_bytes:
         return ()
-    kept = footprint.total - footprint.activations
-    if kept <= gpu.memory_bytes:
+    lasting_bytes = footprint.total - footprint.activations
+    if lasting_bytes <= gpu.memory_bytes:
         fix = (
             f"{footprint.activations / GIB:.0f} are activations: a smaller --bs, --recompute full, more --tp"
         )
     else:
         more = "more --tp or --pp" + ("" if zero == _WEIGHTS_TOO else ", or --dp with --zero 3")
-        fix = f"{kept / GIB:.0f} are weights, gradients and the optimizer's state: {more}"
-    whole = f"{footprint.total / GIB:.0f} GiB do not fit the {gpu.memory_bytes / GIB:.0f} GiB of a {gpu.name}"
-    return (f"{whole}; {fix}",)
+        fix = f"{lasting_bytes / GIB:.0f} are weights, gradients and the optimizer's state: {more}"
+    excess = (
+        f"{footprint.total / GIB:.0f} GiB do not fit the {gpu.memory_bytes / GIB:.0f} GiB of a {gpu.name}"
+    )
+    return (f"{excess}; {fix}",)
 
 
 def _host(case: Case, stage: Stage) -> HostTime:
@@ -284,7 +289,7 @@ def _library(stack: str) -> str:
     return "torch" if library_of(stack) in EAGER else ""
 
 
-def _whole(case: Case, name: str, default: float) -> int:
+def _whole_number(case: Case, name: str, default: float) -> int:
     value = case.get(name, default)
     if value != int(value):
         raise BadInput(f"{name}: {value:g} is not a whole number")

@@ -89,9 +89,9 @@ class TrainingPlan:
             "dtype": ("", "bf16", "fp16", "fp32", "tf32", *sorted(_NARROW)),
             "gradient_dtype": ("bf16", "fp16", "fp32"),
         }
-        for name, known in words.items():
-            if getattr(self, name) not in known:
-                raise BadInput(f"{name}: {getattr(self, name)!r} is none of {', '.join(map(str, known))}")
+        for name, allowed in words.items():
+            if getattr(self, name) not in allowed:
+                raise BadInput(f"{name}: {getattr(self, name)!r} is none of {', '.join(map(str, allowed))}")
 
     @property
     def tokens(self) -> int:
@@ -115,11 +115,11 @@ def training_stages(
     vocabulary : float
         Columns of logits on one GPU; 0 without logits.
     """
-    forward = [made for row in rows if not _serves(row) for made in _formatted(row, plan.dtype)]
+    forward = [formatted for row in rows if not _serves(row) for formatted in _formatted(row, plan.dtype)]
     if vocabulary:
         forward.append(softmax("loss.softmax", "fp32", plan.tokens, vocabulary))
     layers = [row for row in forward if str(row["module"]).startswith("layers")]
-    again = {
+    recomputed = {
         "none": [],
         "selective": [row for row in layers if row["op"] in {names.ATTENTION, "mla"}],
         "full": layers,
@@ -127,8 +127,8 @@ def training_stages(
     backward = [gradient for row in reversed(forward) for gradient in _gradients(row)]
     runs = float(plan.accumulation)
     stages = [Stage("forward", runs, forward)]
-    if again:
-        stages.append(Stage("recompute", runs, [dict(row) for row in again]))
+    if recomputed:
+        stages.append(Stage("recompute", runs, [dict(row) for row in recomputed]))
     stages.append(Stage("backward", runs, backward))
     stages += _exchange(plan, weights)
     stages.append(Stage(names.OPTIMIZER, 1.0, _step(plan, weights)))
@@ -147,22 +147,22 @@ def _formatted(row: Row, dtype: str) -> list[Row]:
     Weights of a quantized model are trained in 16 bits. A product in 8 bits has a row before it that writes
     its input in 8 bits twice: as it is, and turned for the gradient of the weights.
     """
-    own = str(row.get("dtype", ""))
-    if not own or row["op"] == names.COLLECTIVE or (own == "fp32" and row["op"] == names.SOFTMAX):
+    row_dtype = str(row.get("dtype", ""))
+    if not row_dtype or row["op"] == names.COLLECTIVE or (row_dtype == "fp32" and row["op"] == names.SOFTMAX):
         return [dict(row)]
     product = row["op"] in {names.GEMM, names.MOE}
-    if not dtype and own not in _WHOLE:
+    if not dtype and row_dtype not in _WHOLE:
         dtype = "bf16"
     if not dtype:
         return [dict(row)]
     narrow = dtype in _NARROW
     if not product or (narrow and any(word in str(row["module"]) for word in _WIDE)):
         dtype = "bf16" if narrow else "fp32" if dtype == "tf32" else dtype
-    one = {**row, "dtype": dtype, **({"kv_dtype": dtype} if "kv_dtype" in row else {})}
+    in_dtype = {**row, "dtype": dtype, **({"kv_dtype": dtype} if "kv_dtype" in row else {})}
     if dtype not in _NARROW:
-        return [one]
+        return [in_dtype]
     cast = elementwise(f"{row['module']}.{_CAST}", "bf16", _inputs(row))
-    return [{**cast, "count": row["count"]}, one]
+    return [{**cast, "count": row["count"]}, in_dtype]
 
 
 #: What a pass that writes a tensor in 8 bits is called.
@@ -242,12 +242,12 @@ def _exchange(plan: TrainingPlan, weights: float) -> list[Stage]:
 
 def _step(plan: TrainingPlan, weights: float) -> list[Row]:
     """Return the optimizer's step: the norm of all gradients, and one pass over lists of tensors."""
-    own = weights / (plan.replicas if plan.zero else 1)
+    own_weights = weights / (plan.replicas if plan.zero else 1)
     reads, writes = _OPTIMIZERS[plan.optimizer]
     narrow = 0.0 if plan.dtype in {"fp32", "tf32"} else 0.5  # weights of 16 bits beside their masters
     rows = [
-        elementwise("optimizer.gradient_norm", "fp32", own, 1.0, 0.0),
-        elementwise("optimizer.step", "fp32", own, reads, writes + narrow),
+        elementwise("optimizer.gradient_norm", "fp32", own_weights, 1.0, 0.0),
+        elementwise("optimizer.step", "fp32", own_weights, reads, writes + narrow),
     ]
     if plan.accumulation > 1:
         summed = elementwise("gradients.accumulate", "fp32", weights, 2.0, 1.0)

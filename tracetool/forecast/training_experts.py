@@ -71,7 +71,7 @@ def _exchanged(row: Row, parallel: Parallel, linked: int, chosen: float) -> Row:
 
 def _products(row: Row) -> list[Row]:
     """Return moves and products of the experts on one GPU, from the row that stands for them."""
-    module, own = str(row["module"]), str(row["dtype"])
+    module, dtype = str(row["module"]), str(row["dtype"])
     hidden, columns = float(row["hidden"]), float(row["intermediate"]) / float(row["tp"])
     pairs = float(row["tokens"]) * float(row["top_k"]) / float(row["ep"])
     experts = max(float(row["experts"]) / float(row["ep"]), 1.0)
@@ -80,9 +80,9 @@ def _products(row: Row) -> list[Row]:
     if experts > 1.0 and float(row["ep"]) > 1.0:
         steps.append(elementwise(f"{module}.sort", _MOVES, pairs * hidden))
     steps += [
-        gemm(f"{module}.gate_up_proj", own, each, 2.0 * columns, hidden, experts),
+        gemm(f"{module}.gate_up_proj", dtype, each, 2.0 * columns, hidden, experts),
         elementwise(f"{module}.act", _MOVES, pairs * columns, 2.0, 1.0, "silu+mul"),
-        gemm(f"{module}.down_proj", own, each, hidden, columns, experts),
+        gemm(f"{module}.down_proj", dtype, each, hidden, columns, experts),
     ]
     if experts > 1.0 and float(row["ep"]) > 1.0:
         steps.append(elementwise(f"{module}.unsort", _MOVES, pairs * hidden))

@@ -69,12 +69,14 @@ def training_footprint(
     optimizer = _STATE[plan.optimizer] + (0.0 if wide or plan.optimizer == "none" else 4.0)
     in_flight = min(parallel.pp, plan.accumulation)
     tokens = micro * plan.seq_len / parallel.cp
-    kept = _saved(forward, plan, tokens * model.hidden * BYTES["fp32" if wide else "bf16"], model.layers)
+    saved_bytes = _saved(
+        forward, plan, tokens * model.hidden * BYTES["fp32" if wide else "bf16"], model.layers
+    )
     return TrainingFootprint(
         weights * (4.0 if wide else 2.0) * shares[0],
         weights * BYTES[plan.gradient_dtype] * shares[1],
         weights * optimizer * shares[2],
-        kept * in_flight,
+        saved_bytes * in_flight,
     )
 
 
@@ -82,8 +84,8 @@ def weights_of(model: Model, parallel: Parallel) -> tuple[float, float]:
     """Return the number of weights on the GPU with most of them: all others, and those of experts."""
 
     def count(part: Part) -> float:
-        whole = part.weight_bytes(Parallel())
-        return part.weight_bytes(parallel) * part.parameters / whole if whole else 0.0
+        undivided = part.weight_bytes(Parallel())
+        return part.weight_bytes(parallel) * part.parameters / undivided if undivided else 0.0
 
     before, after = (sum(count(part) for part in end) for end in (model.embedding, model.head))
     dense = max(before, after) if parallel.pp > 1 else before + after
@@ -113,7 +115,7 @@ def _saved(rows: Sequence[Row], plan: TrainingPlan, between: float, layers: int)
     """
     ends = layered = 0.0
     for row in rows:
-        size = _kept(row) * float(row["count"])
+        size = _saved_by_launch(row) * float(row["count"])
         if str(row["module"]).startswith("layers"):
             layered += 0.0 if plan.recompute == "selective" and row["op"] == names.SOFTMAX else size
         else:
@@ -123,7 +125,7 @@ def _saved(rows: Sequence[Row], plan: TrainingPlan, between: float, layers: int)
     return ends + layered
 
 
-def _kept(row: Row) -> float:
+def _saved_by_launch(row: Row) -> float:
     """Return what one launch keeps for the way back. [B]"""
     op, width = row["op"], BYTES.get(str(row.get("dtype", "bf16")), 2.0)
     if op == names.GEMM:

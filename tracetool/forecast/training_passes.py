@@ -77,19 +77,19 @@ def _shared(
     stage: Stage, plan: TrainingPlan, division: Division, dense: float, experts: float, *, fused: bool
 ) -> Stage:
     """Return a stage whose experts concern only the replicas that hold the same ones."""
-    whole, share = dense + experts, replicas_of_experts(division)
+    all_weights, share = dense + experts, replicas_of_experts(division)
     if stage.name in EXCHANGES:
         (row,) = stage.rows
-        parts = [
-            {**row, "bytes": float(row["bytes"]) * part / whole, "ranks": float(ranks)}
-            for part, ranks in ((dense, plan.replicas), (experts, share))
-            if part and ranks > 1
+        exchanges = [
+            {**row, "bytes": float(row["bytes"]) * weights / all_weights, "ranks": float(ranks)}
+            for weights, ranks in ((dense, plan.replicas), (experts, share))
+            if weights and ranks > 1
         ]
-        return replace(stage, rows=parts)
+        return replace(stage, rows=exchanges)
     if stage.name != names.OPTIMIZER:
         return stage
-    own = (dense / plan.replicas + experts / share) * plan.replicas / whole if plan.zero else 1.0
-    rows = [{**r, "elements": float(r["elements"]) * own} for r in stage.rows if r["module"] != _SUMS]
+    own_share = (dense / plan.replicas + experts / share) * plan.replicas / all_weights if plan.zero else 1.0
+    rows = [{**r, "elements": float(r["elements"]) * own_share} for r in stage.rows if r["module"] != _SUMS]
     if plan.optimizer == "none":
         rows = []
     if not fused:  # libraries of fused layers add gradients up inside the product that makes them

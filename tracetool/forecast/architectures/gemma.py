@@ -23,11 +23,11 @@ def read(config: Config, name: str) -> Model:
     kinds = layer_kinds(config)
 
     def layer(place: int) -> tuple[Part, ...]:
-        whole = kinds[place] == "full_attention" if place < len(kinds) else (place + 1) % period == 0
-        own = replace(heads, window=0 if whole else window)
+        full = kinds[place] == "full_attention" if place < len(kinds) else (place + 1) % period == 0
+        layer_heads = replace(heads, window=0 if full else window)
         return (
             Norm("input_layernorm", hidden, residual=True),
-            *self_attention(hidden, own, formats.of("self_attn.q_proj", place)),
+            *self_attention(hidden, layer_heads, formats.of("self_attn.q_proj", place)),
             Norm("post_attention_layernorm", hidden),
             Norm("pre_feedforward_layernorm", hidden, residual=True),
             *gated_mlp("mlp", hidden, config.size("intermediate_size"), formats.of("mlp.down_proj", place)),

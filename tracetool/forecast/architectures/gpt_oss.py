@@ -28,10 +28,10 @@ def read(config: Config, name: str) -> Model:
         kind = (
             kinds[place] if place < len(kinds) else ("full_attention" if place % 2 else "sliding_attention")
         )
-        own = replace(heads, window=window if kind == "sliding_attention" else 0)
+        layer_heads = replace(heads, window=window if kind == "sliding_attention" else 0)
         return (
             Norm("input_layernorm", hidden, residual=True),
-            *self_attention(hidden, own, formats.of("self_attn.q_proj", place)),
+            *self_attention(hidden, layer_heads, formats.of("self_attn.q_proj", place)),
             Norm("post_attention_layernorm", hidden, residual=True),
             Experts(
                 "mlp.experts", hidden, config.size("intermediate_size"), experts, top_k,

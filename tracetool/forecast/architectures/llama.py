@@ -33,11 +33,11 @@ def read(config: Config, name: str) -> Model:
     mlp_bias = config.flag("mlp_bias", "use_bias")
 
     def layer(place: int) -> tuple[Part, ...]:
-        own = replace(heads, window=window if place >= full_below else 0)
+        layer_heads = replace(heads, window=window if place >= full_below else 0)
         mlp = formats.of("mlp.down_proj", place)
         return (
             Norm("input_layernorm", hidden, residual=True),
-            *self_attention(hidden, own, formats.of("self_attn.q_proj", place)),
+            *self_attention(hidden, layer_heads, formats.of("self_attn.q_proj", place)),
             Norm("post_attention_layernorm", hidden, residual=True),
             *gated_mlp("mlp", hidden, intermediate, mlp, bias=mlp_bias),
         )

@@ -49,13 +49,13 @@ def read(config: Config, name: str) -> Model:
 
     def layer(place: int) -> tuple[Part, ...]:
         rotated = bool((place + 1) % without_positions)
-        own = replace(
+        layer_heads = replace(
             heads, chunk=chunk if rotated else 0, rotated=int(rotated),
             norm=rotated and config.flag("use_qk_norm"), norm_scaled=False,
         )  # fmt: skip
         return (
             Norm("input_layernorm", hidden, residual=True),
-            *self_attention(hidden, own, formats.of("self_attn.q_proj", place)),
+            *self_attention(hidden, layer_heads, formats.of("self_attn.q_proj", place)),
             Norm("post_attention_layernorm", hidden, residual=True),
             *mlp(place),
         )

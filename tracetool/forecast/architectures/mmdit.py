@@ -49,11 +49,11 @@ def _double(
         projections(graph, f"block.{name}", batch * tokens, width)
         if normed:
             head_norms(graph, f"block.{name}", batch * tokens, heads, head_dim)
-    whole = image + text
-    graph.elementwise("block.join", 3 * batch * whole * width)
+    all_tokens = image + text
+    graph.elementwise("block.join", 3 * batch * all_tokens * width)
     if rotated:
-        rotary(graph, "block", batch * whole * width)
-    graph.attention("block.attention", batch, whole, whole, heads, head_dim)
+        rotary(graph, "block", batch * all_tokens * width)
+    graph.attention("block.attention", batch, all_tokens, all_tokens, heads, head_dim)
     if dual:
         projections(graph, "block.second", batch * image, width)
         if normed:

@@ -44,8 +44,8 @@ def read(config: Config, name: str) -> Model:
     shared = config.size("shared_expert_intermediate_size")
 
     def mixer(place: int) -> tuple[Part, ...]:
-        whole = kinds[place] == "full_attention" if place < len(kinds) else (place + 1) % period == 0
-        if whole:
+        full = kinds[place] == "full_attention" if place < len(kinds) else (place + 1) % period == 0
+        if full:
             return self_attention(hidden, heads, formats.of("self_attn.q_proj", place))
         return _delta_net(config, hidden, formats, place)
 
