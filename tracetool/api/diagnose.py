@@ -140,7 +140,7 @@ def diagnose(
     from tracetool.api.run import open_run
 
     opened = open_run(run)
-    asked = WhatIf(
+    question = WhatIf(
         scale=dict(scale) if isinstance(scale, Mapping) else parse_factors(scale),
         drop=tuple(drop),
         clock_mhz=clock,
@@ -152,7 +152,7 @@ def diagnose(
         without=tuple(without),
     )
     booked = ledger(opened, gpu=gpu, power=paths_of(power), tz=tz)
-    answer = what_if(opened, booked, asked, gpu) if asked.each() else None
+    answer = what_if(opened, booked, question, gpu) if question.each() else None
     factors = None if by is None else latent_factors(opened, booked, by)
     return Diagnosis(booked, tuple(findings(opened, booked, gpu)), answer, factors)
 

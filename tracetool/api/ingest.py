@@ -137,7 +137,9 @@ def _ingest(
         options = ReadOptions(nsys, ratio_cap(), shown, scratch)
         read = _read(paths, options, beside)
         if read.large:
-            written = _large(read, options, tz=tz, model=model, target=target, whole=redact, made=repeats)
+            written = _large(
+                read, options, tz=tz, model=model, target=target, at_once=redact, made_notes=repeats
+            )
             if written is not None:
                 return written
         sources, sums = read.sources, read.sums
@@ -244,16 +246,16 @@ def _large(
     tz: str | None,
     model: str | None,
     target: Path,
-    whole: bool,
-    made: Sequence[str],
+    at_once: bool,
+    made_notes: Sequence[str],
 ) -> Path | None:
     """Write the run of one large trace and power logs; else read what is large at once, in its place."""
     logs_only = not any(s.trace.activities.height or s.trace.counted.height for s in read.sources)
-    if len(read.large) == 1 and logs_only and not whole:
+    if len(read.large) == 1 and logs_only and not at_once:
         at, trace = next(iter(read.large.items()))
         ordered = [read.sums[at], *read.sums[:at], *read.sums[at + 1 :]]
         written = ingest_large(
-            *trace, options, read.sources, tz=tz, model=model, target=target, made=made,
+            *trace, options, read.sources, tz=tz, model=model, target=target, made=made_notes,
             sums=lambda: [s.result() for s in ordered],
         )  # fmt: skip
         if written is not None:

@@ -249,7 +249,9 @@ def predict(
         attention=attention,
         assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
     )
-    result = Prediction(predicted, by, depth, run_power(predicted) if power_over_time else None, tariff)
+    prediction = Prediction(predicted, by, depth, run_power(predicted) if power_over_time else None, tariff)
     if by or depth or tariff:
-        _ = result.frame  # an unknown breakdown or a column taken fails here, not when it is first looked at
-    return result
+        _ = (
+            prediction.frame
+        )  # an unknown breakdown or a column taken fails here, not when it is first looked at
+    return prediction

@@ -267,31 +267,33 @@ def finish_recording(
     events = read_events(place)
     target = Path(out) if out is not None else place.with_name(place.name.removesuffix(SUFFIX) + ".tracetool")
     begun = [e for e in events if e["what"] == "begin"]
-    found = [(e, find_traces(place, e.get("traces") or ())) for e in begun]
-    whole = [(int(e.get("number") or 1), traces) for e, traces in found if traces]
+    traces_of_runs = [(e, find_traces(place, e.get("traces") or ())) for e in begun]
+    runs_with_traces = [(int(e.get("number") or 1), traces) for e, traces in traces_of_runs if traces]
     log = place / POWER_LOG
     power = [log] if log.is_file() and log.stat().st_size else []
-    if not whole and (raw := sorted(place.glob("*.qdstrm"))):
+    if not runs_with_traces and (raw := sorted(place.glob("*.qdstrm"))):
         raise MissingPart(
             f"{raw[0]}: nsys left its raw result, since the importer that should come with it is missing",
             f"install NVIDIA's full Nsight Systems package, then: QdstrmImporter -i {raw[0]} and "
             f"tracetool record --finish {folder}",
         )
-    if not whole:
+    if not runs_with_traces:
         log_text = f"; the power log is {log}" if power else ""
         profiled = any(e.get("traces") for e in begun)
-        own = f"tracetool ingest TRACE --power {log} adds a trace of the program's own"
+        add_trace_hint = f"tracetool ingest TRACE --power {log} adds a trace of the program's own"
         raise BadInput.in_file(
-            folder, f"holds no trace{log_text}", "did the program reach the GPU?" if profiled else own
+            folder,
+            f"holds no trace{log_text}",
+            "did the program reach the GPU?" if profiled else add_trace_hint,
         )
-    if nsys is None and any(p.suffix == ".nsys-rep" for _, traces in whole for p in traces):
+    if nsys is None and any(p.suffix == ".nsys-rep" for _, traces in runs_with_traces for p in traces):
         nsys = find_nsys()
     runs = []
     several = len(begun) > 1
     if several:
         target = target.with_name(target.name.removesuffix(".tracetool") + ".runs")
         target.mkdir(exist_ok=True)
-    for number, traces in whole:
+    for number, traces in runs_with_traces:
         run = target / f"run-{number:03d}.tracetool" if several else target
         say(f"making {run}")
         runs.append(ingest(traces, power=power, out=run, nsys=nsys).path)

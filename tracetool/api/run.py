@@ -135,11 +135,12 @@ class Run(StoredRun, Result):
         kernels = self.signatures.filter(self.signatures["kind"] == "kernel")
         busy = int(kernels["duration_ns"].sum()) / 1e6
         elsewhere = self.table("telemetry").height - self.telemetry.height
-        others = f" of GPUs, {elsewhere:,} of other scopes" if elsewhere else ""
+        other_scopes = f" of GPUs, {elsewhere:,} of other scopes" if elsewhere else ""
         return (
             f"{self.path}: {counted(int(kernels['launches'].sum()), 'kernel')} ({busy:,.3f} ms),"
             f" {counted(self.signatures.height, 'signature')}, {counted(self.devices.height, 'GPU')},"
-            f" {counted(self.telemetry.height, 'reading')}{others}; clock {self.info['clock']['domain']}"
+            f" {counted(self.telemetry.height, 'reading')}{other_scopes};"
+            f" clock {self.info['clock']['domain']}"
         )
 
     def replacements(self) -> list[str]:

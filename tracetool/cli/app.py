@@ -139,7 +139,7 @@ def _described(error: Exception) -> str:
     return f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)"
 
 
-def _asked(arguments: Sequence[str]) -> str | None:
+def _command_named(arguments: Sequence[str]) -> str | None:
     """Return the command to be run, None where all must be known: for help, completion and misspellings."""
     completing = "_TRACETOOL_COMPLETE" in os.environ
     return arguments[0] if arguments and not completing and arguments[0] in command_names() else None
@@ -156,7 +156,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     Printed.document = False
     listing = not words or words[0] in _LISTING
-    command = typer.main.get_command(build(_asked(words), listing=listing))
+    command = typer.main.get_command(build(_command_named(words), listing=listing))
     try:
         code = command.main(
             args=words,

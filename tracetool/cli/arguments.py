@@ -64,8 +64,8 @@ def refuse_given(options: Mapping[str, object], why: str, fix: str = "leave it o
     BadInput
         If one of ``options``, values by name, is not None.
     """
-    for option, given in options.items():
-        if given is not None:
+    for option, value in options.items():
+        if value is not None:
             raise BadInput(f"{option} {why}", fix)
 
 

@@ -195,8 +195,8 @@ def lines(text: str, *, at_start: bool = True, styled: bool = False) -> str:
     'a\n  : :set-output name=x::y\\x1b]0;t\\x07\n'
     """
     if styled:
-        parts = _STYLE.split(text)
-        text = "".join(p if i % 2 else _visible_lines(p) for i, p in enumerate(parts))
+        pieces = _STYLE.split(text)
+        text = "".join(p if i % 2 else _visible_lines(p) for i, p in enumerate(pieces))
     else:
         text = _visible_lines(text)
     # without the start of its line the first one is text in any case

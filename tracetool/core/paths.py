@@ -10,10 +10,10 @@ from typing import TypeAlias
 PathLike: TypeAlias = str | os.PathLike[str]
 
 
-def paths_of(given: PathLike | Sequence[PathLike]) -> list[Path]:
+def paths_of(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     """Return one path or several as a list.
 
     >>> [p.as_posix() for p in paths_of("a.csv")], paths_of([])
     (['a.csv'], [])
     """
-    return [Path(given)] if isinstance(given, str | os.PathLike) else [Path(p) for p in given]
+    return [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(p) for p in paths]

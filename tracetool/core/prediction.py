@@ -116,8 +116,8 @@ class Prediction:
     @property
     def throttled_share(self) -> Floats:
         """Share of each row's time in which the cap lowers the clock. Shape (n, c)."""
-        whole = self.throttled.astype(np.float64)
-        return whole if self.throttled_time is None else self.throttled_time
+        all_or_nothing = self.throttled.astype(np.float64)
+        return all_or_nothing if self.throttled_time is None else self.throttled_time
 
 
 def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing:
@@ -133,15 +133,15 @@ def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing
     if len(pieces) == 1 and len(pieces[0][0]) == n:
         return pieces[0][1]
 
-    def grid(parts: Sequence[tuple[Ints, Floats]]) -> Floats:
+    def grid(row_sets: Sequence[tuple[Ints, Floats]]) -> Floats:
         filled = np.zeros((n, clocks))
-        for rows, values in parts:
+        for rows, values in row_sets:
             filled[rows] = values
         return filled
 
-    def column(parts: Sequence[tuple[Ints, Floats]]) -> Floats:
+    def column(row_sets: Sequence[tuple[Ints, Floats]]) -> Floats:
         filled = np.ones(n)
-        for rows, values in parts:
+        for rows, values in row_sets:
             filled[rows] = values
         return filled
 

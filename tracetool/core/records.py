@@ -64,15 +64,15 @@ def with_rows(record: Record, rows: Ints, part: Record, *, in_place: bool = Fals
     Arrays that those rows leave as they are stay the same arrays. ``in_place`` writes into the others where
     they can be written to: for a record that nobody else holds.
     """
-    taken: Record = _with_rows(record, rows, part, in_place)
-    return taken
+    merged: Record = _with_rows(record, rows, part, in_place)
+    return merged
 
 
 def _with_rows(record: Any, rows: Ints, part: Any, in_place: bool) -> Any:
     if is_dataclass(record):
         named = [f.name for f in fields(record)]
-        taken = {n: _with_rows(getattr(record, n), rows, getattr(part, n), in_place) for n in named}
-        return replace(record, **taken)  # type: ignore[type-var]
+        merged = {n: _with_rows(getattr(record, n), rows, getattr(part, n), in_place) for n in named}
+        return replace(record, **merged)  # type: ignore[type-var]
     if isinstance(record, Mapping):
         # a part of fewer keys, such as rows whose counters know fewer units, leaves the others as they are
         return {
@@ -86,11 +86,11 @@ def _with_rows(record: Any, rows: Ints, part: Any, in_place: bool) -> Any:
     return written
 
 
-def _mapped(part: Any, change: Any, alike: frozenset[str], name: str = "") -> Any:
-    if is_dataclass(part):
-        named = {f.name: getattr(part, f.name) for f in fields(part)}
+def _mapped(record: Any, change: Any, alike: frozenset[str], name: str = "") -> Any:
+    if is_dataclass(record):
+        named = {f.name: getattr(record, f.name) for f in fields(record)}
         changed = {key: _mapped(values, change, alike, key) for key, values in named.items()}
-        return replace(part, **changed)  # type: ignore[type-var]
-    if isinstance(part, Mapping):
-        return {key: _mapped(values, change, alike, key) for key, values in part.items()}
-    return change(part) if isinstance(part, np.ndarray) and name not in alike else part
+        return replace(record, **changed)  # type: ignore[type-var]
+    if isinstance(record, Mapping):
+        return {key: _mapped(values, change, alike, key) for key, values in record.items()}
+    return change(record) if isinstance(record, np.ndarray) and name not in alike else record

@@ -41,10 +41,10 @@ class Work:
         }
         return cls(**filled)
 
-    def put(self, rows: Numbers, part: Work) -> None:
-        """Write the counts of ``part`` into the chosen rows, in place."""
+    def put(self, rows: Numbers, counts: Work) -> None:
+        """Write the counts of ``counts`` into the chosen rows, in place."""
         for f in fields(self):
-            getattr(self, f.name)[rows] = getattr(part, f.name)
+            getattr(self, f.name)[rows] = getattr(counts, f.name)
 
     def where(self, rows: Bools, other: Work) -> Work:
         """Return these counts with the chosen rows taken from ``other``."""

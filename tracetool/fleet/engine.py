@@ -82,9 +82,9 @@ class LocalEngine:
 
     def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Start a task in a process that has none, or wait for one to end its own."""
-        if all(given and not given.done() for given in self._tasks):
-            wait([given for given in self._tasks if given], return_when=FIRST_COMPLETED)
-        free = next(at for at, given in enumerate(self._tasks) if given is None or given.done())
+        if all(running and not running.done() for running in self._tasks):
+            wait([running for running in self._tasks if running], return_when=FIRST_COMPLETED)
+        free = next(at for at, running in enumerate(self._tasks) if running is None or running.done())
         try:
             future = self._pools[free].submit(task, *arguments)
         except (BrokenExecutor, OSError, RuntimeError):  # its process died

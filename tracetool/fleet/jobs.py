@@ -68,7 +68,9 @@ def find_jobs(sources: Sequence[str], labels: str = "", *, each: bool = False) -
     BadInput
         If a source holds nothing, or cannot be read.
     """
-    names = [part.strip("{}") if part.startswith("{") else "" for part in labels.split("/")] if labels else []
+    names = (
+        [label.strip("{}") if label.startswith("{") else "" for label in labels.split("/")] if labels else []
+    )
     jobs: dict[str, Job] = {}
     for source in sources:
         for job in _of_source(source, names, each=each):
@@ -97,8 +99,8 @@ def _of_source(source: str, names: Sequence[str], *, each: bool) -> Iterable[Job
         folders[item.path.rsplit("/", 1)[0]].append(item)
     for folder, items in folders.items():
         below = folder.removeprefix(place.root).strip("/")
-        parts = [p for p in below.split("/") if p]
-        labels = {n: p for n, p in zip(names, parts, strict=False) if n}
+        folder_names = [p for p in below.split("/") if p]
+        labels = {n: p for n, p in zip(names, folder_names, strict=False) if n}
         logs = [i for i in items if _is_log(i.path)]
         traces = [i for i in items if not _is_log(i.path)]
         if not traces:
@@ -110,10 +112,10 @@ def _of_source(source: str, names: Sequence[str], *, each: bool) -> Iterable[Job
 
 def _split_glob(source: str) -> tuple[str, str]:
     """Return the folder before the first part with a wildcard, and the pattern below it."""
-    parts = source.split("/")
-    for n, part in enumerate(parts):
-        if "://" not in source and _GLOB & set(part):
-            return "/".join(parts[:n]) or ".", "/".join(parts[n:])
+    segments = source.split("/")
+    for n, segment in enumerate(segments):
+        if "://" not in source and _GLOB & set(segment):
+            return "/".join(segments[:n]) or ".", "/".join(segments[n:])
     return source, ""
 
 

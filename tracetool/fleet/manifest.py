@@ -23,7 +23,7 @@ _KINDS: Final = {
 _MUST: Final = ("job", "state", "marks")
 
 
-def _whole(entry: Mapping[str, Any]) -> bool:
+def _is_complete(entry: Mapping[str, Any]) -> bool:
     """Whether a document states its job as this tool writes it."""
     return all(name in entry for name in _MUST) and all(
         isinstance(entry[name], kind) for name, kind in _KINDS.items() if name in entry
@@ -50,7 +50,7 @@ class Manifest:
             entry = json.loads(self.place.read(path) or b"")
         except (ValueError, RecursionError):
             return {}  # cut short: as if it was never done
-        if not isinstance(entry, dict) or entry.get("schema") != SCHEMA or not _whole(entry):
+        if not isinstance(entry, dict) or entry.get("schema") != SCHEMA or not _is_complete(entry):
             raise BadInput.in_file(path, f"is no {SCHEMA} document", "choose another -o, or remove it")
         return {str(entry["job"]): entry}
 

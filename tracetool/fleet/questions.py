@@ -223,11 +223,11 @@ def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
         (100.0 * (pl.col("makespan_ms") / pl.col("makespan_ms_top") - 1.0)).alias("longer_pct"), "clock_mhz",
         pl.col("clock_mhz_top").alias("from_clock_mhz"), pl.col("energy_j_top").alias("energy_j"),
     ).sort("saved_energy_j", "name", descending=[True, False])  # fmt: skip
-    whole = rows.select(
+    all_jobs = rows.select(
         pl.lit("all jobs").alias("name"),
         pl.col("saved_energy_j", "saved_energy_low_j", "saved_energy_high_j").sum(),
         (100.0 * pl.col("saved_energy_j").sum() / pl.col("energy_j").sum()).alias("saved_pct"),
         pl.lit(None, pl.Float64).alias("longer_pct"), pl.lit(None, pl.Float64).alias("clock_mhz"),
         pl.lit(None, pl.Float64).alias("from_clock_mhz"), pl.col("energy_j").sum(),
     )  # fmt: skip
-    return pl.concat([rows, whole])
+    return pl.concat([rows, all_jobs])

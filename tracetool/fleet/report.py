@@ -37,8 +37,8 @@ def changes(base: Place, head: Place, by: str) -> pl.DataFrame:
     BadInput
         If nothing was attributed, or there is no such column or label.
     """
-    wanted = ("name", "energy_j", "energy_low_j", "energy_high_j", "time_ms", "launches")
-    one, two = (questions.energy(place, by).select(wanted) for place in (base, head))
+    columns = ("name", "energy_j", "energy_low_j", "energy_high_j", "time_ms", "launches")
+    one, two = (questions.energy(place, by).select(columns) for place in (base, head))
     joined = one.join(two, on="name", how="full", coalesce=True, suffix="_head")
     before, after = pl.col("energy_j"), pl.col("energy_j_head")
     ratio = after / before
@@ -90,10 +90,10 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
     blocks: list[Block] = [
         Line(f"{job_table.height:,} jobs, {job_table['kernels'].sum():,} kernels", "headline")
     ]
-    parts = []
+    answers = []
     for by, title in (*((label, f"Energy by {label}") for label in labels), *_SUMS):
         rows = questions.energy(place, by)
-        parts.append(rows.insert_column(0, pl.Series("question", [title] * rows.height, dtype=pl.String)))
+        answers.append(rows.insert_column(0, pl.Series("question", [title] * rows.height, dtype=pl.String)))
         blocks += _answer(title, rows, "energy_j", "J")
     for title, unit in (("GPUs by energy at equal work", "%"), ("Energy that clocks would save", "J")):
         try:
@@ -103,7 +103,7 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
             continue
         if rows.height:
             blocks += _answer(title, rows, "energy_more_pct" if unit == "%" else "saved_energy_j", unit)
-    return pl.concat(parts, how="diagonal_relaxed"), tuple(blocks)
+    return pl.concat(answers, how="diagonal_relaxed"), tuple(blocks)
 
 
 def _answer(title: str, rows: pl.DataFrame, figure: str, unit: str) -> list[Block]:

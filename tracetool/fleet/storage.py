@@ -69,9 +69,9 @@ class Place:
         scheme, _, path = self.where.partition("://")
         return self.where if self.local else f"{scheme}://{path.partition('?')[0].rpartition('@')[2]}"
 
-    def path(self, *parts: str) -> str:
+    def path(self, *segments: str) -> str:
         """Return the path of something under this place."""
-        return "/".join((self.root, *parts))
+        return "/".join((self.root, *segments))
 
     def items(self, *under: str) -> list[Item]:
         """Return all files under this place, by path; none where it does not exist.
@@ -99,8 +99,8 @@ class Place:
         BadInput
             If there is no such folder, or nothing under the prefix.
         """
-        there = Path(self.root).is_dir() if self.local else bool(self.items())
-        if not there:
+        exists = Path(self.root).is_dir() if self.local else bool(self.items())
+        if not exists:
             raise BadInput.in_file(
                 self.name, "no such data set", "make it: tracetool fleet ingest SRC -o DST"
             )
@@ -139,15 +139,15 @@ class Place:
                 copy.write(chunk)
         return target
 
-    def store(self, folder: Path, *parts: str) -> None:
+    def store(self, folder: Path, *segments: str) -> None:
         """Put a folder's files under this place, in place of what was there; the folder is used up."""
-        target = self.path(*parts)
+        target = self.path(*segments)
         if self.local:
             last = Path(target)
             last.parent.mkdir(parents=True, exist_ok=True)
             put_folder(folder, last)
             return
-        old = {i.path for i in self.items(*parts)}
+        old = {i.path for i in self.items(*segments)}
         for file in sorted(p for p in folder.rglob("*") if p.is_file()):
             path = f"{target}/{file.relative_to(folder).as_posix()}"
             with file.open("rb") as source, self.files.open_output_stream(path) as stream:
@@ -157,19 +157,19 @@ class Place:
         for path in old:
             self.files.delete_file(path)
 
-    def fetch_folder(self, folder: Path, *parts: str) -> Path:
+    def fetch_folder(self, folder: Path, *segments: str) -> Path:
         """Return a folder of this place on this machine: itself, or a copy in ``folder``."""
-        path = self.path(*parts)
+        path = self.path(*segments)
         if self.local:
             return Path(path)
-        for item in self.items(*parts):
+        for item in self.items(*segments):
             target = folder / item.path.removeprefix(f"{path}/")
             target.parent.mkdir(parents=True, exist_ok=True)
             self.fetch(item.path, target.parent)
         return folder
 
-    def remove(self, *parts: str) -> None:
+    def remove(self, *segments: str) -> None:
         """Remove a folder of this place, if it is there."""
-        path = self.path(*parts)
+        path = self.path(*segments)
         if self.files.get_file_info([path])[0].type == pafs.FileType.Directory:
             self.files.delete_dir(path)

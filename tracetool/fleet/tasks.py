@@ -84,9 +84,9 @@ def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str
         grouped = energy_by(run, ["gpu", "signature"], gpu=options.get("gpu"))
         groups = grouped.groups.rename({"name": "group"})  # GPU 0 / kernel #signature
         rows = groups.filter(pl.col("group").str.starts_with("GPU "))
-        parts = rows["group"].str.splitn(" / ", 2).struct
-        device = parts.field("field_0").str.extract(r"GPU (\d+)").cast(pl.Int32).alias("device")
-        numbered = parts.field("field_1").str.extract(r"#(\d+)$").cast(pl.Int64).alias("signature")
+        group_names = rows["group"].str.splitn(" / ", 2).struct
+        device = group_names.field("field_0").str.extract(r"GPU (\d+)").cast(pl.Int32).alias("device")
+        numbered = group_names.field("field_1").str.extract(r"#(\d+)$").cast(pl.Int64).alias("signature")
         gpus = run.devices.select("device", "gpu", "rank", "uuid")
         table = (
             rows.drop("group")
@@ -97,9 +97,9 @@ def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str
             .select(_ENERGY)
         )
         _write_ranks(table, place, "energy", job, scratch)
-        whole = groups.filter(pl.col("group") == "run").row(0, named=True)
+        run_row = groups.filter(pl.col("group") == "run").row(0, named=True)
     figures = {
-        k: whole[k] for k in ("energy_j", "energy_low_j", "energy_high_j", "source", "time_ms", "idle_ms")
+        k: run_row[k] for k in ("energy_j", "energy_low_j", "energy_high_j", "source", "time_ms", "idle_ms")
     }
     return {**figures, "seconds": time.monotonic() - start}
 
@@ -135,13 +135,13 @@ def classify_job(job: str, target: str, _options: Mapping[str, Any]) -> dict[str
     with _scratch(place) as scratch:
         run = _run(place, job, scratch)
         sums = []
-        for part in parts_of(run):
-            rows = part.kernels.group_by("device", pl.col("signature").cast(pl.Int64)).agg(
+        for window in parts_of(run):
+            rows = window.kernels.group_by("device", pl.col("signature").cast(pl.Int64)).agg(
                 pl.len().cast(pl.Int64).alias("launches"), pl.col("duration_ns").sum()
             )
-            if isinstance(part, Window):
+            if isinstance(window, Window):
                 rows = rows.with_columns(
-                    part.numbers.gather(rows["signature"]).cast(pl.Int64).alias("signature")
+                    window.numbers.gather(rows["signature"]).cast(pl.Int64).alias("signature")
                 )
             sums.append(rows)
         table = (

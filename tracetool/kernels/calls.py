@@ -183,9 +183,9 @@ def read_fused(call: Call) -> Numbers | None:
     ):  # a view may belong to a larger tensor; only windows read more than they write
         bytes_moved = sum(min(numel(s), elements) * size_of(f) for s, f in call.tensors)
         # results written in place stand first, others last: with no result at the end, the first is read too
-        whole = [(s, f) for s, f in call.tensors if s]
-        if whole and numel(whole[-1][0]) < elements <= numel(whole[0][0]):
-            bytes_moved += elements * size_of(whole[0][1])
+        shaped = [(s, f) for s, f in call.tensors if s]
+        if shaped and numel(shaped[-1][0]) < elements <= numel(shaped[0][0]):
+            bytes_moved += elements * size_of(shaped[0][1])
     return {"elements": elements, **_traffic(bytes_moved, elements, format_size)}
 
 

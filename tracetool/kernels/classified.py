@@ -61,8 +61,8 @@ def classify_source(source: str | os.PathLike[str] | Run) -> pl.DataFrame:
     path = Path(os.fspath(source))  # type: ignore[arg-type]
     frame, column = _names(path)
     classes = classify_names(frame[column].cast(pl.String).to_list())
-    kept = [c for c in frame.columns if c not in classes.columns and c != column]
-    return pl.concat([classes, frame.select(kept)], how="horizontal")
+    user_columns = [c for c in frame.columns if c not in classes.columns and c != column]
+    return pl.concat([classes, frame.select(user_columns)], how="horizontal")
 
 
 #: What the operator and the launch add to the name, per signature of a run.
@@ -89,14 +89,14 @@ _DESCRIBED = (
 def classify_run(run: Run) -> pl.DataFrame:
     """Return one row per kernel launch of a run: what its name states, refined by operator and launch."""
     few = _classified(run)
-    return pl.concat([_launches(part, few) for part in parts_of(run)])
+    return pl.concat([_launches(window, few) for window in parts_of(run)])
 
 
 def classify_windows(run: Run) -> Iterator[pl.DataFrame]:
     """Give what :func:`classify_run` returns in slices: seventy columns of a whole window take gigabytes."""
     few = _classified(run)
-    for part in parts_of(run):
-        for launches in _timed(part).iter_slices(_SLICE):
+    for window in parts_of(run):
+        for launches in _timed(window).iter_slices(_SLICE):
             yield _with_told(launches, few)
 
 

@@ -133,14 +133,16 @@ def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
 def _read_some(names: tuple[str, ...]) -> pl.DataFrame:
     """Read many names: all gates are tried on all of them at once, by an engine that is linear in their length."""
     symbols = [Symbol(n, text) for n, text in zip(names, normalize_all(names), strict=True)]
-    parts = pl.DataFrame(
+    symbol_texts = pl.DataFrame(
         {
             "scope": pl.Series([s.scope for s in symbols], dtype=pl.String),
             "text": pl.Series([s.text for s in symbols], dtype=pl.String),
         }
     )
     ordered = grammars()
-    opened = parts.select(pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(ordered))
+    opened = symbol_texts.select(
+        pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(ordered)
+    )
     gates: list[list[Grammar]] = [[] for _ in symbols]
     for grammar, column in zip(ordered, opened, strict=True):
         for row in column.arg_true():

@@ -73,13 +73,13 @@ def computed(frame: pl.DataFrame) -> pl.DataFrame:
         With ``computes``: operations, joined by a plus sign where a kernel fuses several.
     """
     op = pl.col("op").fill_null("")
-    whole = pl.when(op.is_in(_IN_NAME)).then(pl.col("name")).otherwise(op)
-    text = whole.str.to_lowercase().str.replace_all("_backward", "backward", literal=True)
-    found = [
+    source_text = pl.when(op.is_in(_IN_NAME)).then(pl.col("name")).otherwise(op)
+    text = source_text.str.to_lowercase().str.replace_all("_backward", "backward", literal=True)
+    operations = [
         pl.when(text.str.contains(rf"(?:^|[^a-z])(?:{words})(?:$|[^a-z])")).then(pl.lit(operation))
         for operation, words in _WORDS.items()
     ]
-    fused = pl.concat_str(found, separator=AND, ignore_nulls=True)
+    fused = pl.concat_str(operations, separator=AND, ignore_nulls=True)
     norm = pl.lit(None, dtype=pl.String)
     for pattern, operation in reversed(_NORMS):
         norm = pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(operation)).otherwise(norm)

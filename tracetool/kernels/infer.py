@@ -76,18 +76,22 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
         without_k = (
             on_device
             & np.isin(family, _BY_NUMBER["k"])
-            & _known(columns, "m", "n")
+            & _are_positive(columns, "m", "n")
             & np.isnan(columns["k"])
             & ~_complete_without_k(family, columns)
             & np.isfinite(seconds)
         )
         middle, least, most = _depths(columns, seconds, size, rate, gpu)
         # what counts as a batch may be the parts of one split K
-        parts = np.where(inferred == "batch", columns["batch"], 1.0)
-        sheet.put(without_k, "k", (middle, least, most * parts))
+        possible_splits = np.where(inferred == "batch", columns["batch"], 1.0)
+        sheet.put(without_k, "k", (middle, least, most * possible_splits))
         rowwise = np.isin(family, _BY_NUMBER["cols"])
         without_cols = (
-            on_device & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
+            on_device
+            & rowwise
+            & _are_positive(columns, "rows")
+            & np.isnan(columns["cols"])
+            & np.isfinite(seconds)
         )
         passes = np.where(family == names.REDUCTION, 1.0, _tensors(columns))
         without_cols &= passes > 0  # else the kernel works on one number a row
@@ -97,7 +101,7 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
         without_keys = (
             on_device
             & np.isin(family, _BY_NUMBER["kv_len"])
-            & _known(columns, "q_len", "heads", "head_dim")
+            & _are_positive(columns, "q_len", "heads", "head_dim")
             & np.isnan(columns["kv_len"])
             & np.isfinite(seconds)
         )
@@ -119,7 +123,7 @@ def _tensors(columns: dict[str, Floats]) -> Floats:
     return np.asarray(reads * (1.0 + again) + writes)
 
 
-def _known(columns: dict[str, Floats], *names: str) -> Bools:
+def _are_positive(columns: dict[str, Floats], *names: str) -> Bools:
     out = np.ones(len(columns[names[0]]), dtype=np.bool_)
     for name in names:
         out &= np.isfinite(columns[name]) & (columns[name] > 0)
@@ -131,7 +135,7 @@ def _complete_without_k(family: Texts, columns: dict[str, Floats]) -> Bools:
     out = np.zeros(len(family), dtype=np.bool_)
     for name, sets in _INSTEAD_OF_K.items():
         for sizes in sets:
-            out |= (family == name) & _known(columns, *sizes)
+            out |= (family == name) & _are_positive(columns, *sizes)
     return out
 
 

@@ -181,12 +181,14 @@ def _split_parts(frame: pl.DataFrame) -> pl.DataFrame:
     )
     blocks, batch = pl.col("blocks"), pl.col("batch").fill_null(1.0)
     tiles = _ceil(pl.col("m"), _TILE_M) * _ceil(pl.col("n"), _TILE_N) * batch
-    parts = blocks / tiles
-    whole = (parts >= 1) & ((parts - parts.round()).abs() < 1e-9)
-    known = has_sizes & blocks.is_not_null()
+    splits = blocks / tiles
+    is_whole = (splits >= 1) & ((splits - splits.round()).abs() < 1e-9)
+    comparable = has_sizes & blocks.is_not_null()
     shared = _weights_parts()
     in_z = (batch < _GRID_Z) & (_GRID_Z % batch == 0)
-    counted = _first((known & in_z, _GRID_Z / batch), (known & _ONE_PLANE & whole & ~_PERSISTS, parts))
+    counted = _first(
+        (comparable & in_z, _GRID_Z / batch), (comparable & _ONE_PLANE & is_whole & ~_PERSISTS, splits)
+    )
     split = pl.when(_SPLITS & ~has_sizes & (_GRID_Z > 1) & ~_ONE_PLANE).then(_GRID_Z).otherwise(counted)
     swizzled = (blocks / pl.max_horizontal(split.fill_null(1.0), pl.lit(1.0)) / tiles).is_between(
         1.0, 2.0, closed="left"
@@ -198,7 +200,7 @@ def _split_parts(frame: pl.DataFrame) -> pl.DataFrame:
             "split_k"
         ),
         _first((has_sizes, tiles), (pl.col("_counts"), _GRID_X * _GRID_Y * _GRID_Z)).alias("tiles"),
-        pl.when(known & ~_PERSISTS).then(whole | swizzled | loops).alias("grid_fits"),
+        pl.when(comparable & ~_PERSISTS).then(is_whole | swizzled | loops).alias("grid_fits"),
         pl.when(one_per_unit).then(pl.lit(value=True)).otherwise("persistent").alias("persistent"),
     ).drop("_counts")
 
@@ -254,14 +256,14 @@ def choose_filters(frame: pl.DataFrame) -> pl.DataFrame:
         for window in (pl.col("kernel_h") ** 2, pl.col("call_other_kernel") ** 2)
     ]
     fits = [one.is_between(*_TILE_SIDES) for one in width]
-    other = (
+    fits_other = (
         pl.col("main") & (pl.col("direction") == "bwd_weight") & pl.col("call_other_kernel").is_not_null()
         & ~fits[0] & fits[1]
     ).fill_null(value=False)  # fmt: skip
     return frame.with_columns(
-        pl.when(other).then("call_other_kernel").otherwise("kernel_h").alias("kernel_h"),
-        pl.when(other).then("call_other_kernel").otherwise("kernel_w").alias("kernel_w"),
-        pl.when(other).then("call_other_padding").otherwise("padding").alias("padding"),
+        pl.when(fits_other).then("call_other_kernel").otherwise("kernel_h").alias("kernel_h"),
+        pl.when(fits_other).then("call_other_kernel").otherwise("kernel_w").alias("kernel_w"),
+        pl.when(fits_other).then("call_other_padding").otherwise("padding").alias("padding"),
     )
 
 

@@ -43,14 +43,14 @@ def convolution(
     """Convolution of data and weights; the other places are those of its scalars."""
 
     def read(call: Call) -> Numbers | None:
-        data, weight = call.shape(x), call.shape(w)
-        if not data or not weight or len(data) != len(weight) or not 3 <= len(data) <= 5:
+        image, weight = call.shape(x), call.shape(w)
+        if not image or not weight or len(image) != len(weight) or not 3 <= len(image) <= 5:
             return None
         steps, pads = call.integers(stride), call.integers(padding)
         split = call.integers(groups)
         count = split[0] if split and split[0] > 0 else 1
         filters = weight[1] * count if transposed else weight[0]
-        batch, channels, *space = data
+        batch, channels, *space = image
         kernel = list(weight[2:])
         # without scalars: filters usually keep the size of the data, the stride may be told by the gradient
         step = steps[-1] if steps else None
@@ -113,7 +113,7 @@ def packed_attention(call: Call) -> Numbers | None:
     return {"batch": 1, "q_len": query[0], "heads": query[1], "kv_heads": key[1], "head_dim": query[2]}
 
 
-def conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
+def conv_gradient(grad: int, operand_place: int, *, of_data: bool) -> Reader:
     """Older gradients of convolutions state the gradient of the result and one operand, not the strides.
 
     A gradient of the data counts its products exactly and takes the data as large as the result; one of the
@@ -121,10 +121,10 @@ def conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
     """
 
     def read(call: Call) -> Numbers | None:
-        result, operand = call.shape(grad), call.shape(other)
-        if not result or not operand or len(result) != 4 or len(operand) != 4:
+        gradient, operand = call.shape(grad), call.shape(operand_place)
+        if not gradient or not operand or len(gradient) != 4 or len(operand) != 4:
             return None
-        batch, filters, height, width = result
+        batch, filters, height, width = gradient
         if not of_data:
             return {
                 "batch": operand[0], "channels": operand[1], "height": operand[2], "width": operand[3], "filters": filters,
@@ -148,26 +148,28 @@ def complete_convolutions(read: list[Numbers]) -> None:
     of weights take the filter of the forward call, or are emptied. Where forward calls of the same data have
     several filters, the largest stands beside as ``other_kernel``.
     """
-    data = ("batch", "channels", "height", "width", "filters")
+    image_columns = ("batch", "channels", "height", "width", "filters")
     filter_columns = ("kernel_h", "kernel_w", "stride", "padding", "conv_groups")
-    results = {tuple(r.get(c) for c in data): r["result_height"] for r in read if r.get("result_height")}
+    results = {
+        tuple(r.get(c) for c in image_columns): r["result_height"] for r in read if r.get("result_height")
+    }
     for row in read:
         if "stride" in row and row["stride"] is None:
-            result, height = results.get(tuple(row.get(c) for c in data)), row.get("height")
-            if isinstance(result, int) and isinstance(height, int) and result > 0:
-                row["stride"] = max(1, round(height / result))
+            result_height, height = results.get(tuple(row.get(c) for c in image_columns)), row.get("height")
+            if isinstance(result_height, int) and isinstance(height, int) and result_height > 0:
+                row["stride"] = max(1, round(height / result_height))
             else:
                 row["stride"] = 1
     forward: dict[tuple[object, ...], dict[object, Numbers]] = {}
     for row in read:
         if row.get("kernel_h"):
-            forward.setdefault(tuple(row.get(c) for c in data), {})[row["kernel_h"]] = row
+            forward.setdefault(tuple(row.get(c) for c in image_columns), {})[row["kernel_h"]] = row
     for row in read:
         if "kernel_h" in row and row["kernel_h"] is None:
-            by_side = forward.get(tuple(row.get(c) for c in data), {})
+            by_side = forward.get(tuple(row.get(c) for c in image_columns), {})
             filters = [by_side[side] for side in sorted(by_side, key=str)]
             if not filters:
-                row.update(dict.fromkeys(data))
+                row.update(dict.fromkeys(image_columns))
                 continue
             row.update({c: filters[0][c] for c in filter_columns if c in filters[0]})
             if len(filters) > 1:  # the launch tells which of them it was

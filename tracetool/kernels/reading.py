@@ -114,8 +114,8 @@ def numbers_of(symbol: Symbol) -> list[int]:
 
 def _table() -> dict[str, tuple[int, str, str]]:
     """Return rank, family and op of each word, or pair of neighboring words joined; the lowest rank answers."""
-    every = [(words.rank, name, words) for name, f in families().items() for words in f.words]
-    ranked = sorted(every, key=lambda entry: entry[:2])
+    all_words = [(words.rank, name, words) for name, f in families().items() for words in f.words]
+    ranked = sorted(all_words, key=lambda entry: entry[:2])
     by_word: dict[str, tuple[int, str, str]] = {}
     for rank, name, stated in ranked:
         for word in stated.words.split():
@@ -140,8 +140,8 @@ def by_words(name: str) -> tuple[str, str] | None:
     if _SILENT.match(name):
         return None
     head = name[:_LONGEST]
-    parts = [w for w in words(head) if not w.isdigit()]
-    parts = parts[:1] + [w for w in parts[1:] if w not in _VERBS]
-    joined = [*parts, *(a + b for a, b in pairwise(parts)), head.lower()]
+    name_words = [w for w in words(head) if not w.isdigit()]
+    name_words = name_words[:1] + [w for w in name_words[1:] if w not in _VERBS]
+    joined = [*name_words, *(a + b for a, b in pairwise(name_words)), head.lower()]
     hits = sorted(_BY_WORD[w] for w in joined if w in _BY_WORD)
     return hits[0][1:] if hits else None

@@ -125,8 +125,8 @@ class Redactor:
             return self._each(texts, "range", _STEP.fullmatch)
         return self._each(texts, "module" if table == "modules" else column, lambda _: None)
 
-    def _each(self, texts: pl.Series, prefix: str, known: Callable[[str], object]) -> list[str]:
-        return [text if known(text) else self.word(text, prefix) for text in texts]
+    def _each(self, texts: pl.Series, prefix: str, is_public: Callable[[str], object]) -> list[str]:
+        return [text if is_public(text) else self.word(text, prefix) for text in texts]
 
     def _kernels(self, texts: pl.Series) -> list[str]:
         """Keep names that a public library gives; of others the family alone, in a way that it is read again."""

@@ -108,8 +108,8 @@ def _complete(signatures: pl.DataFrame) -> pl.DataFrame:
 
 
 def _volume(axis: str) -> pl.Expr:
-    parts = [pl.col(f"{axis}_{x}") for x in "xyz"]
-    return parts[0] * parts[1].fill_null(1.0) * parts[2].fill_null(1.0)
+    sides = [pl.col(f"{axis}_{axis_name}") for axis_name in "xyz"]
+    return sides[0] * sides[1].fill_null(1.0) * sides[2].fill_null(1.0)
 
 
 def _families(frame: pl.DataFrame) -> pl.DataFrame:
@@ -186,9 +186,9 @@ def companion_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     elements = pl.coalesce(called, launched)
     size = pl.col("dtype").replace_strict(BYTES, default=2.0, return_dtype=pl.Float64)
     wide = _SUM_BYTES / size
-    parts = (_PARTS_USED * pl.col("split_k").cast(pl.Float64)).fill_null(_PARTS)
+    partial_sums = (_PARTS_USED * pl.col("split_k").cast(pl.Float64)).fill_null(_PARTS)
     combine, sized = op == "splitkv_combine", is_helper & elements.is_not_null()
-    reads = pl.when(combine).then(parts * wide).when(op == "convert").then(wide).otherwise(2.0)
+    reads = pl.when(combine).then(partial_sums * wide).when(op == "convert").then(wide).otherwise(2.0)
     writes = pl.when(op == "preprocess").then(wide).otherwise(1.0)
     return frame.with_columns(
         pl.when(sized).then(elements).otherwise("elements").alias("elements"),

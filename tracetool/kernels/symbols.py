@@ -89,7 +89,7 @@ class Symbol:
 def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
     path: list[str] = []
     stack: list[str] = []
-    part = 0  # where the current name part starts
+    start = 0  # where the current name part starts
     name_end = -1  # where it ended, once its template arguments opened
     inside = (0, 0)
     end = len(text)
@@ -113,7 +113,7 @@ def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
             inside = (mark.end(), end)
             stack.append(c)
         elif c in "([{":
-            if not path and at == part and c != "(":
+            if not path and at == start and c != "(":
                 stack.append(c)
                 continue
             closed = _local_scope(text, at)
@@ -124,12 +124,12 @@ def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
             end = at
             break
         elif c == " ":
-            part, name_end, inside = mark.end(), -1, (0, 0)
+            start, name_end, inside = mark.end(), -1, (0, 0)
             path.clear()
         else:
-            path.append(text[part : name_end if name_end >= 0 else at])
-            part, name_end, inside = mark.end(), -1, (0, 0)
-    path.append(text[part : name_end if name_end >= 0 else end].strip())
+            path.append(text[start : name_end if name_end >= 0 else at])
+            start, name_end, inside = mark.end(), -1, (0, 0)
+    path.append(text[start : name_end if name_end >= 0 else end].strip())
     cleaned = tuple(p for p in path if p) or (text.strip(),)
     return cleaned, text[inside[0] : min(inside[1], len(text))] if inside[0] else ""
 

@@ -42,7 +42,7 @@ class AmdSmi:
             self._handles = list(amdsmi.amdsmi_get_processor_handles())
         except Exception as error:
             raise MissingPart(
-                f"amdsmi: {_said(error)}", "install the amdgpu driver, or check amd-smi"
+                f"amdsmi: {_error_text(error)}", "install the amdgpu driver, or check amd-smi"
             ) from error
         if not self._handles:
             raise MissingPart("amdsmi finds no GPU", "check amd-smi list")
@@ -105,7 +105,7 @@ class AmdSmi:
             except Exception as error:  # noqa: BLE001
                 problem = error
         if problem is not None and all(v is None for v in values.values()):
-            raise MeterLost(_said(problem)) from problem
+            raise MeterLost(_error_text(problem)) from problem
         return values
 
     def read_state(self, index: int) -> Values:
@@ -116,15 +116,15 @@ class AmdSmi:
 
         def clock(kind: str) -> int | None:
             answer = self._maybe(lambda: smi.amdsmi_get_clock_info(handle, getattr(smi.AmdSmiClkType, kind)))
-            return _whole((answer or {}).get("clk", (answer or {}).get("cur_clk")))
+            return _as_integer((answer or {}).get("clk", (answer or {}).get("cur_clk")))
 
         activity = self._maybe(lambda: smi.amdsmi_get_gpu_activity(handle)) or {}
         cap = self._maybe(lambda: smi.amdsmi_get_power_cap_info(handle)) or {}
         return {
             "clock_mhz": clock("GFX"),
             "mem_clock_mhz": clock("MEM"),
-            "temperature_c": _whole(self._maybe(lambda: smi.amdsmi_get_temp_metric(handle, edge, now))),
-            "utilization_pct": _whole(activity.get("gfx_activity")),
+            "temperature_c": _as_integer(self._maybe(lambda: smi.amdsmi_get_temp_metric(handle, edge, now))),
+            "utilization_pct": _as_integer(activity.get("gfx_activity")),
             "limit_mw": _micro_to_milli(cap.get("power_cap")),
         }
 
@@ -135,19 +135,19 @@ class AmdSmi:
             self._maybe(self._smi.amdsmi_shut_down)
 
 
-def _whole(value: Any) -> int | None:
+def _as_integer(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _watts(value: Any) -> int | None:
-    watts = _whole(value)
+    watts = _as_integer(value)
     return None if watts is None or watts in (0xFFFF, 0xFFFFFFFF) else 1000 * watts
 
 
 def _micro_to_milli(value: Any) -> int | None:
-    micro = _whole(value)
+    micro = _as_integer(value)
     return None if micro is None else micro // 1000
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__

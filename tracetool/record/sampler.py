@@ -243,9 +243,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dropped=log.dropped,
     )
     meter.close()
-    whole = log.flush()
+    log_complete = log.flush()
     log.close()
-    return 0 if whole else 2
+    return 0 if log_complete else 2
 
 
 def _tell(**document: object) -> None:

@@ -95,8 +95,8 @@ def _first_line(process: subprocess.Popen[bytes]) -> bytes:
     number, text, deadline = process.stdout.fileno(), b"", time.monotonic() + START_S
     while b"\n" not in text and (remaining_s := deadline - time.monotonic()) > 0:
         if select.select([number], [], [], remaining_s)[0]:
-            part = os.read(number, 65536)
-            if not part:
+            received = os.read(number, 65536)
+            if not received:
                 break
-            text += part
+            text += received
     return text

@@ -199,9 +199,9 @@ class _Session:
                 recorded.facts["slowdown"] = (ended.end_ns - ended.start_ns) / (plain.end_ns - plain.start_ns)
         self._rest("idle_after", plan.cool_down_s)
 
-    def _aside(self, said: str) -> Ended:
+    def _aside(self, notice: str) -> Ended:
         """Run the program without its profiler."""
-        self.say(said)
+        self.say(notice)
         ended = run_child(self.plan.program, environment=self.environment, output=self.plan.output)
         self.made.stop_signal = self.made.stop_signal or ended.stop_signal
         return ended

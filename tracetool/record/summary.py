@@ -47,12 +47,12 @@ def read_power(log: Path) -> tuple[list[tuple[int, int, int]], list[Mapping[str,
             if note := _note(line):
                 notes.append(note)
             continue
-        parts = line.rstrip("\n").split(",")
-        if len(parts) != len(COLUMNS):
+        cells = line.rstrip("\n").split(",")
+        if len(cells) != len(COLUMNS):
             continue
-        power = next((parts[i] for i in _POWER if parts[i]), "")
-        if power and parts[0].isdigit() and parts[2].isdigit():
-            readings.append((int(parts[0]), int(parts[2]), round(float(power))))
+        power = next((cells[i] for i in _POWER if cells[i]), "")
+        if power and cells[0].isdigit() and cells[2].isdigit():
+            readings.append((int(cells[0]), int(cells[2]), round(float(power))))
     return readings, notes
 
 

@@ -50,10 +50,10 @@ def with_errors_of_work(rows: pl.DataFrame, of_model: str = "") -> pl.DataFrame:
     errors = []
     for _, modeled, measured, error in COMPARED:
         model = pl.col(f"{modeled}{of_model}")
-        known = (
+        comparable = (
             (pl.col(measured) > 0) & (model > 0) & model.is_finite() & (pl.col("predicted_from") == "shapes")
         )
-        errors.append(pl.when(known).then(100.0 * (model / pl.col(measured) - 1.0)).alias(error))
+        errors.append(pl.when(comparable).then(100.0 * (model / pl.col(measured) - 1.0)).alias(error))
     return rows.with_columns(errors)
 
 

@@ -154,13 +154,13 @@ def _put_in_place(new: Path, target: Path, old: Path) -> None:
         sync_file(target.parent)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(one: Path, another: Path) -> bool:
     """Let two folders swap their names in one step; return whether the system could."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
         return False
-    paths = (os.fsencode(one.absolute()), os.fsencode(other.absolute()))
+    paths = (os.fsencode(one.absolute()), os.fsencode(another.absolute()))
     return bool(rename(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0)
 
 

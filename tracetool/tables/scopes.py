@@ -45,10 +45,10 @@ def other_scopes_notes(telemetry: pl.DataFrame) -> list[str]:
     """Return a sentence on the readings of each scope but the GPU's, none where there are only the GPU's."""
     if "scope" not in telemetry.columns:
         return []
-    others = telemetry.filter(pl.col("scope").fill_null("gpu") != "gpu")
-    if others.is_empty():
+    other_readings = telemetry.filter(pl.col("scope").fill_null("gpu") != "gpu")
+    if other_readings.is_empty():
         return []
-    fields = others.group_by("scope", "source", maintain_order=True).agg(
+    fields = other_readings.group_by("scope", "source", maintain_order=True).agg(
         pl.col("field").drop_nulls().unique(maintain_order=True)
     )
     return [

@@ -79,12 +79,12 @@ class Tariff:
 
     def sentence(self) -> str:
         """Return what the columns rest on, in a sentence."""
-        parts = []
+        phrases = []
         if self.price_per_kwh is not None:
-            parts.append(f"cost in the currency of --price ({self.price_per_kwh:g} per kWh)")
+            phrases.append(f"cost in the currency of --price ({self.price_per_kwh:g} per kWh)")
         if self.gco2_per_kwh is not None:
-            parts.append(f"CO2 at {self.gco2_per_kwh:g} g/kWh")
-        return f"{', '.join(parts)}, PUE {self._pue():g}; energy is that of the GPUs, without PUE"
+            phrases.append(f"CO2 at {self.gco2_per_kwh:g} g/kWh")
+        return f"{', '.join(phrases)}, PUE {self._pue():g}; energy is that of the GPUs, without PUE"
 
     def priced(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return a table with ``cost`` and ``co2_g`` of its ``energy_j`` or ``energy_mj``, at the end.
@@ -97,8 +97,10 @@ class Tariff:
             If the table, a user's own, has such a column already.
         """
         added = self._columns(frame.columns)
-        if taken := [name for name in added if name in frame.columns]:
-            raise BadInput(f"the table has a column {taken[0]} already", "rename it, or leave out --price")
+        if present_already := [name for name in added if name in frame.columns]:
+            raise BadInput(
+                f"the table has a column {present_already[0]} already", "rename it, or leave out --price"
+            )
         return frame.with_columns(**added)
 
     def priced_units(self, frame: pl.DataFrame) -> pl.DataFrame:

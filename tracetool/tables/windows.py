@@ -97,8 +97,8 @@ class Window(Run):
             return self._signatures if columns is None else self._signatures.select(columns)
         if name not in ("kernels", "host_calls", "telemetry", "measured_work", *_REFERENCES.values()):
             return super().table(name, columns)
-        whole = self._renumbered(name, self._rows(name, columns))
-        return whole if columns is None else whole.select(c for c in whole.columns if c in set(columns))
+        rows = self._renumbered(name, self._rows(name, columns))
+        return rows if columns is None else rows.select(c for c in rows.columns if c in set(columns))
 
     def launches(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return columns of the activities of this stretch, under the run's own numbers of signatures."""
@@ -149,12 +149,14 @@ class Window(Run):
 
     @cached_property
     def _signatures(self) -> pl.DataFrame:
-        whole = Run.table(self, "signatures")
+        run_signatures = Run.table(self, "signatures")
         launched = self._launched
-        joined = whole.drop("launches", "duration_ns", "duration_median_ns").join(launched, on="signature")
+        joined = run_signatures.drop("launches", "duration_ns", "duration_median_ns").join(
+            launched, on="signature"
+        )
         joined = joined.sort("signature").with_row_index("#number")
         numbered = joined.with_columns(pl.col("#number").cast(pl.Int64).alias("signature"))
-        return numbered.select(whole.columns)
+        return numbered.select(run_signatures.columns)
 
     @cached_property
     def _placed(self) -> dict[str, Ints]:

@@ -12,7 +12,7 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-def _given(value: str | None) -> str | None:
+def _not_empty(value: str | None) -> str | None:
     if value is not None and not value.strip():
         raise typer.BadParameter("is empty")
     return value
@@ -20,7 +20,7 @@ def _given(value: str | None) -> str | None:
 
 def _values(names: str, text: str) -> str | None:
     """Return an option that takes one value or several; they are checked where they are used."""
-    value: str | None = typer.Option(None, *names.split("/"), callback=_given, help=text)
+    value: str | None = typer.Option(None, *names.split("/"), callback=_not_empty, help=text)
     return value
 
 

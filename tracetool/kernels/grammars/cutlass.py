@@ -46,7 +46,7 @@ _MMA = {
 _ACC = {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int32", "c": "complex64", "z": "complex128"}
 
 
-def _kind(kind: str) -> Attributes:
+def _family_and_direction(kind: str) -> Attributes:
     for word, direction in _DIRECTIONS.items():
         if kind.endswith(word):
             return {
@@ -64,15 +64,15 @@ def _flat2(match: re.Match[str], text: str) -> Attributes:
     if shown is None and tile:
         shown = re.search(rf"_({_FORMAT})$", text[match.end("kind") : tile.start()])
     acc = _ACC.get(match["acc"][-1], "fp32")
-    result = number_format(shown[1]) if shown else None
-    dtype = number_format(match["a"]) or result
+    out_dtype = number_format(shown[1]) if shown else None
+    dtype = number_format(match["a"]) or out_dtype
     if match["acc"][-1] == "i":
         dtype = "int8" if dtype in (None, "int32") else dtype
     elif dtype is None:
         dtype = "tf32" if match["mma"] and "tensorop" in match["opclass"] and acc == "fp32" else acc
     out: Attributes = {
-        **_kind(match["kind"]), "dtype": dtype, "acc_dtype": acc, "opclass": match["opclass"],
-        "out_dtype": "fp32" if result == "tf32" or (result is None and dtype == "tf32") else result or acc,
+        **_family_and_direction(match["kind"]), "dtype": dtype, "acc_dtype": acc, "opclass": match["opclass"],
+        "out_dtype": "fp32" if out_dtype == "tf32" or (out_dtype is None and dtype == "tf32") else out_dtype or acc,
         "arch": f"sm{match['arch']}" if match["arch"] else None, "layout": layout[1] if layout else None,
         "align": int(align[1]) if align else None,
         "epilogue": "relu" if "_relu" in text else "bias" if "_bias" in text else None,
@@ -85,21 +85,21 @@ def _flat2(match: re.Match[str], text: str) -> Attributes:
 
 def _flat3(match: re.Match[str]) -> Attributes:
     mma = _MMA3.search(match["head"])
-    parts = match["rest"].split("_")
+    tokens = match["rest"].split("_")
     formats: list[str] = []
-    while parts and not _MMA3.fullmatch(parts[0]):
-        formats.append(parts.pop(0))
+    while tokens and not _MMA3.fullmatch(tokens[0]):
+        formats.append(tokens.pop(0))
     sizes: list[tuple[int, ...]] = []
-    while parts and _MMA3.fullmatch(parts[0]):
-        a, b, c = parts.pop(0).split("x")
+    while tokens and _MMA3.fullmatch(tokens[0]):
+        a, b, c = tokens.pop(0).split("x")
         sizes.append((int(a), int(b), int(c)))
     operands = [number_format(f.rpartition("x")[2] if "x" in f else f) for f in formats]
-    stages = int(parts[0]) if parts and parts[0].isdigit() else 0
-    layout = next((p for p in parts if re.fullmatch(r"[nt]{2,3}", p)), None)
+    stages = int(tokens[0]) if tokens and tokens[0].isdigit() else 0
+    layout = next((p for p in tokens if re.fullmatch(r"[nt]{2,3}", p)), None)
     align = _ALIGN.search(match["rest"])
     schedule = [s for s in _SCHEDULES if s in match["rest"]]
     out: Attributes = {
-        **_kind(match["head"]), "arch": match["arch"], "opclass": match["opclass"], "mma": mma[0] if mma else None,
+        **_family_and_direction(match["head"]), "arch": match["arch"], "opclass": match["opclass"], "mma": mma[0] if mma else None,
         "dtype": operands[0] if operands else None,
         "b_dtype": operands[1] if len(operands) > 1 and operands[1] != operands[0] else None,
         "acc_dtype": operands[2] if len(operands) > 2 else None, "out_dtype": operands[4] if len(operands) > 4 else None,

@@ -36,9 +36,9 @@ def _fa2(match: re.Match[str], symbol: Symbol) -> Attributes:
         out.update(
             head_dim=int(traits[1]), tile_m=int(traits[2]), tile_n=int(traits[3]), warps=int(traits[4])
         )
-    parts = _COMBINE.search(inside) if out["op"] == "splitkv_combine" else None
-    if parts:  # its own rows per block, and two to that power parts at most
-        out.update(tile_m=int(parts[1]), tile_n=None, split_k=2 ** min(int(parts[2]), 10))
+    combine = _COMBINE.search(inside) if out["op"] == "splitkv_combine" else None
+    if combine:  # its own rows per block, and two to that power parts at most
+        out.update(tile_m=int(combine[1]), tile_n=None, split_k=2 ** min(int(combine[2]), 10))
     type_argument = _TRAITS_FORMAT.search(inside)
     out["dtype"] = number_format(type_argument[1]) if type_argument else None
     flags = [a == "true" for a in symbol.arguments[1:] if a in ("true", "false")]
@@ -102,22 +102,22 @@ _GENERATED_FORMAT = {
 
 
 def _generated(match: re.Match[str], symbol: Symbol) -> Attributes:
-    part = _GENERATED.search(symbol.head)
-    if part is None:
+    stated = _GENERATED.search(symbol.head)
+    if stated is None:
         return {
             "op": "prefill" if "Context" in symbol.head else "decode" if "ForGen" in symbol.head else None
         }
-    suffix = part["rest"]
+    suffix = stated["rest"]
     tile = re.search(r"Q(\d+)Kv(\d+)", suffix)
     decode = "ForGen" in suffix
     return {
         "op": "decode" if decode else "prefill",
         "phase": "decode" if decode else "prefill",
-        "dtype": _GENERATED_FORMAT[part["q"]],
-        "b_dtype": _GENERATED_FORMAT.get(part["kv"] or ""),
-        "out_dtype": _GENERATED_FORMAT[part["o"]],
-        "head_dim": int(part["d"]),
-        "head_dim_v": int(part["dv"]) if part["dv"] else None,
+        "dtype": _GENERATED_FORMAT[stated["q"]],
+        "b_dtype": _GENERATED_FORMAT.get(stated["kv"] or ""),
+        "out_dtype": _GENERATED_FORMAT[stated["o"]],
+        "head_dim": int(stated["d"]),
+        "head_dim_v": int(stated["dv"]) if stated["dv"] else None,
         "causal": True if "Causal" in suffix else None,
         "paged": True if "PagedKv" in suffix else None,
         "k_sharing": "split_k" if "MultiCtasKv" in suffix else None,

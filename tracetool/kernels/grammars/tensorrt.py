@@ -17,17 +17,17 @@ _NAMES = {"Bfloat16": "bf16", "Fp16": "fp16", "Fp32": "fp32", "E4m3": "fp8", "Mx
 
 def _generated(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
-    parts = text.split("_")
-    operands = _FORMATS.findall(parts[2]) if len(parts) > 2 else []
+    tokens = text.split("_")
+    operands = _FORMATS.findall(tokens[2]) if len(tokens) > 2 else []
     tile = re.search(r"_t(\d+)x(\d+)x(\d+)", text)
     stages, mma = re.search(r"_s(\d+)_", text), re.search(r"_m(\d+x\d+x\d+)", text)
     cluster, arch = re.search(r"_cga(\d+)x(\d+)", text), re.search(r"_(sm\d+)", text)
     layout = re.search(r"_([TN]{2})_", text)
     out: Attributes = {
-        "out_dtype": _NAMES.get(parts[1]),
+        "out_dtype": _NAMES.get(tokens[1]),
         "dtype": _NAMES.get(operands[-1]) if operands else None,  # activations are the second operand
         "b_dtype": _NAMES.get(operands[0]) if len(operands) > 1 else None,
-        "acc_dtype": _NAMES.get(parts[3]) if len(parts) > 3 else None,
+        "acc_dtype": _NAMES.get(tokens[3]) if len(tokens) > 3 else None,
         "stages": int(stages[1]) if stages else None,
         "mma": mma[1] if mma else None,
         "cluster": f"{cluster[1]}x{cluster[2]}" if cluster else None,
