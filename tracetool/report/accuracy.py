@@ -32,10 +32,10 @@ def accuracy_view(accuracy: Accuracy) -> View:
     blocks.append(Line(_setting(accuracy), "note"))
     blocks += [Line(text, "warning") for text in (*accuracy.breaches, *accuracy.warnings)]
     blocks += [Line(note, "note") for note in accuracy.notes if note.startswith(_SHOWN)]
-    parts = _people(accuracy, ("total", "gap", "family"), compared_only=True)
+    by_family = _people(accuracy, ("total", "gap", "family"), compared_only=True)
     plain = _HEADERS if accuracy.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
     about = ("energy_error_pct" if accuracy.measured else "time_error_pct",)
-    blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}, about=about))
+    blocks.append(Grid(by_family, "By family", headers=plain | {"name": "family"}, about=about))
     if accuracy.by:
         rows = _people(accuracy, ("group",))
         named = plain | {"name": "group"}
@@ -73,11 +73,11 @@ def headline(accuracy: Accuracy) -> str:
     share = _f(row, "compared_pct") or 0.0
     if not share:
         return "Nothing to compare: no kernel's time is predicted from shapes"
-    part = f"{number(share, 2)} % of the kernels' time compared"
+    compared = f"{number(share, 2)} % of the kernels' time compared"
     transfer_ms = (_f(row, "time_ms") or 0.0) - (_f(row, "waiting_ms") or 0.0)
     time = (
         f"time {number(transfer_ms)} ms measured, {number(_f(row, 'time_predicted_ms'))} ms predicted"
-        f" ({_off(row['time_error_pct'])}); {part}"
+        f" ({_off(row['time_error_pct'])}); {compared}"
     )
     predicted = f"{number(_f(row, 'energy_predicted_j'))} J predicted"
     if row["energy_j"] is None:

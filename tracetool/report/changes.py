@@ -139,9 +139,9 @@ _NOTHING: Final = "nothing changed"
 
 def causes(diff: RunDiff) -> str:
     """Return the causes in one line, largest first, those of no weight left out."""
-    whole = max((abs(v) for v in diff.factors.values()), default=0.0)
+    largest = max((abs(v) for v in diff.factors.values()), default=0.0)
     sure = _ROUNDING * max(abs(diff.metrics[0].base), abs(diff.metrics[0].head))
-    shown = [(k, v) for k, v in diff.factors.items() if whole > sure and abs(v) >= 0.001 * whole]
+    shown = [(k, v) for k, v in diff.factors.items() if largest > sure and abs(v) >= 0.001 * largest]
     shown.sort(key=lambda kv: -abs(kv[1]))
     return " · ".join(f"{k} {_joules(v)}" for k, v in shown) or _NOTHING
 

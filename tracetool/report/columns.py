@@ -136,8 +136,8 @@ def _with_interval(
     frame: pl.DataFrame, columns: tuple[str, str, str], header: str | None, unit: str, base: str
 ) -> Shown:
     value, low, high = ([None if v is None else float(v) for v in frame[c].to_list()] for c in columns)
-    whole = header is not None and "[" in header
-    shown_unit, factor = (unit, 1.0) if whole else _scale(unit, [v for v in value if v is not None])
+    states_unit = header is not None and "[" in header
+    shown_unit, factor = (unit, 1.0) if states_unit else _scale(unit, [v for v in value if v is not None])
     places = _places([v * factor for v in value if v is not None])
     cells = []
     for v, a, b in zip(value, low, high, strict=True):
@@ -166,8 +166,10 @@ def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: i
     values = column.to_list()
     if column.dtype.is_float() or (column.dtype.is_integer() and unit in ("ns", "B")):
         floats = _without_noise([None if v is None else float(v) for v in values], unit)
-        whole = header is not None and "[" in header
-        shown_unit, factor = (unit, 1.0) if whole else _scale(unit, [v for v in floats if v is not None])
+        states_unit = header is not None and "[" in header
+        shown_unit, factor = (
+            (unit, 1.0) if states_unit else _scale(unit, [v for v in floats if v is not None])
+        )
         scaled = [None if v is None else v * factor for v in floats]
         if not unit and base.endswith("share"):
             percents = [None if v is None else 100 * v for v in floats]

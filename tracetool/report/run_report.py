@@ -212,7 +212,7 @@ def page_of(
         facts=_facts(accuracy, total, gaps, swept),
         accuracy=accuracy,
         rows=rows,
-        parts=_parts(run, rows),
+        parts=_tables_of_parts(run, rows),
         gaps=gaps,
         idle_w=idle_w,
         timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry, curves),
@@ -241,7 +241,7 @@ def _idle_w(accuracy: Accuracy, total: Mapping[str, Any]) -> float:
     return float(gap["power_w"][0]) if gap.height else float(total.get("idle_power_w") or 0.0)
 
 
-def _parts(run: Run, rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def _tables_of_parts(run: Run, rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     tables = {"family": parts_by(run.kernels, rows, None, "family")}
     for key, table in (("operator", "operators"), ("range", "ranges")):
         if run.kernels[key].is_not_null().any():
@@ -292,8 +292,10 @@ def _facts(accuracy: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swep
             for key in ("energy_j", "energy_low_j", "energy_high_j")
         )
         least_pct = min(float(row["measured_pct"] or 0.0) for row in scopes)  # type: ignore[arg-type]
-        part = "" if least_pct >= WHOLE_PCT else f"; the log covers {least_pct:.0f} % of the time"
-        facts.append(Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high) + part))
+        coverage_text = "" if least_pct >= WHOLE_PCT else f"; the log covers {least_pct:.0f} % of the time"
+        facts.append(
+            Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high) + coverage_text)
+        )
     facts.append(
         Fact(
             "Energy of the run, predicted",

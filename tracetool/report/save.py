@@ -38,12 +38,12 @@ def check_output(path: str | os.PathLike[str], *, judged: bool = True) -> Path:
         If its extension is not known, its folder is absent, or it is a folder.
     """
     target = Path(path)
-    known = output_suffixes(judged=judged)
-    if target.suffix.lower() not in known:
+    suffixes = output_suffixes(judged=judged)
+    if target.suffix.lower() not in suffixes:
         raise BadInput.in_file(
             target,
             f"no output of kind {target.suffix!r}" if target.suffix else "has no extension",
-            f"known: {' '.join(known)}",
+            f"known: {' '.join(suffixes)}",
         )
     if target.is_dir():
         raise BadInput.in_file(target, "is a folder", "name a file")

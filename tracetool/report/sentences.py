@@ -53,15 +53,15 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
         if counts[short] > 1:
             clashes.setdefault(short, []).append(name)
     for group in clashes.values():
-        wholes = [compact(n) for n in group]
-        if len(set(wholes)) < len(wholes):  # they differ in what is left out
-            wholes = list(group)
-        first, last = min(wholes), max(wholes)
+        full_names = [compact(n) for n in group]
+        if len(set(full_names)) < len(full_names):  # they differ in what is left out
+            full_names = list(group)
+        first, last = min(full_names), max(full_names)
         same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
         lead = max(width // 4, 1)
-        for name, whole in zip(group, wholes, strict=True):
-            differing = whole[max(same, lead) :]
-            shortened[name] = whole[:lead] + "…" + cut_middle(differing, width - lead - 1)
+        for name, full_name in zip(group, full_names, strict=True):
+            differing = full_name[max(same, lead) :]
+            shortened[name] = full_name[:lead] + "…" + cut_middle(differing, width - lead - 1)
     return [shortened[n] for n in names]
 
 

@@ -96,9 +96,9 @@ def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
         shared_s[rows] = busy_parts(start[rows], end[rows], kinds[rows])[1].sum(axis=0)
     by_signature = measured.energy.filter(pl.col("signature").is_not_null())
     frame = kernels.select("device", "signature").with_columns(shared_s=pl.Series(shared_s))
-    whole = pl.col("shared_s").sum().over("device", "signature")
+    launch_sum_s = pl.col("shared_s").sum().over("device", "signature")
     launches = pl.len().over("device", "signature")
-    share = pl.when(whole > 0).then(pl.col("shared_s") / whole).otherwise(1.0 / launches)
+    share = pl.when(launch_sum_s > 0).then(pl.col("shared_s") / launch_sum_s).otherwise(1.0 / launches)
     columns = [f"energy{end}_j" for end in _ENDS]
     joined = frame.with_columns(share=share).join(
         by_signature.select("device", "signature", *columns, "identified"),

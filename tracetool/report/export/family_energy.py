@@ -43,19 +43,19 @@ def family_sums(run: Run, energies: Energies) -> pl.DataFrame:
     timed = activities.group_by("device", "name").agg(pl.len().alias("launches"), pl.col("duration_ns").sum())
     stems = [
         stem
-        for stem, known in (("", energies.measured), ("predicted_", energies.predicted))
-        if known is not None
+        for stem, energies_of_kind in (("", energies.measured), ("predicted_", energies.predicted))
+        if energies_of_kind is not None
     ]
     joules = [f"{stem}energy{end}_j" for stem in stems for end in ENDS]
     if joules:
-        told = gpu_groups(energies.of_sets(run), groups).filter(~pl.col("whole"))
+        group_energies = gpu_groups(energies.of_sets(run), groups).filter(~pl.col("whole"))
         measured = pl.col("source") == "measured"
-        kept = told.select(
+        energies_of_family = group_energies.select(
             "device",
             "name",
             *(c if c.startswith("predicted_") else pl.when(measured).then(c).alias(c) for c in joules),
         )
-        timed = timed.join(kept, on=["device", "name"], how="left", nulls_equal=True)
+        timed = timed.join(energies_of_family, on=["device", "name"], how="left", nulls_equal=True)
     named = pl.col("name").is_not_null() & (pl.col("name") != NONE)
     family = pl.when(named).then("name").otherwise(pl.lit(NO_FAMILY)).alias("family")
     return timed.select("device", family, "launches", "duration_ns", *joules).sort("device", "family")

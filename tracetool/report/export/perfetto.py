@@ -180,15 +180,15 @@ def _slice_rows(
 
 def _argument(column: pl.Series, number: int, *, is_text: bool) -> Part:
     name = constant(column.len(), one_whole(1, number))
-    some = column.null_count() > 0
-    rows = column.is_not_null().to_numpy() if some else np.ones(column.len(), np.bool_)
+    has_nulls = column.null_count() > 0
+    rows = column.is_not_null().to_numpy() if has_nulls else np.ones(column.len(), np.bool_)
     if column.dtype.is_float():
-        numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy() if some else column.to_numpy()
+        numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy() if has_nulls else column.to_numpy()
         rows = rows & np.isfinite(numbers)
         value = double_field(5, numbers)
     else:
-        whole = (column.cast(pl.Int64).fill_null(0) if some else column).to_numpy()
-        value = whole_field(2 if column.dtype == pl.Boolean else 17 if is_text else 4, whole)
+        integers = (column.cast(pl.Int64).fill_null(0) if has_nulls else column).to_numpy()
+        value = whole_field(2 if column.dtype == pl.Boolean else 17 if is_text else 4, integers)
     return message_field(4, name, value).only(rows)
 
 

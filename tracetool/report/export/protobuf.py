@@ -63,7 +63,7 @@ class Part:
 
     def _rows(self, rows: slice) -> bytes:
         """Return the messages of some rows: few enough for their bytes to stay in the processor's cache."""
-        pieces = [piece for whole in self.pieces if (piece := whole.of(rows)) is not None]
+        pieces = [piece for piece_of_all in self.pieces if (piece := piece_of_all.of(rows)) is not None]
         line = np.concatenate([piece.raw[:1] for piece in pieces], axis=1)
         raw = np.empty((len(pieces[0].raw), line.shape[1]), np.uint8)
         raw[:] = line  # what all rows have in common is copied at once

@@ -47,12 +47,12 @@ def activity_frame(run: Run, energies: Energies, stated: pl.DataFrame) -> pl.Dat
     DataFrame
         ``start_ns``, ``duration_ns``, ``device``, ``stream``, ``kind``, ``name`` and the arguments of slices.
     """
-    parts = [stated]
+    column_blocks = [stated]
     if energies.measured is not None:
-        parts.append(measured_columns(run, energies.measured))
+        column_blocks.append(measured_columns(run, energies.measured))
     if energies.predicted is not None:
-        parts.append(predicted_columns(energies.predicted))
-    return pl.concat(parts, how="horizontal")
+        column_blocks.append(predicted_columns(energies.predicted))
+    return pl.concat(column_blocks, how="horizontal")
 
 
 def stated_frame(run: Run) -> pl.DataFrame:
@@ -91,10 +91,10 @@ def stated_frame(run: Run) -> pl.DataFrame:
         signature="signature",
         flow=pl.when(_drawn(frame)).then(_flow("launch_ns")),
     )
-    parts = [stated]
+    column_blocks = [stated]
     with contextlib.suppress(BadInput):  # a run that names no modules
-        parts.append(module_names(run, kernels).cast(pl.String).alias("module").to_frame())
-    return pl.concat(parts, how="horizontal")
+        column_blocks.append(module_names(run, kernels).cast(pl.String).alias("module").to_frame())
+    return pl.concat(column_blocks, how="horizontal")
 
 
 def _drawn(frame: pl.DataFrame) -> pl.Expr:
@@ -252,7 +252,7 @@ def _add_replay(timeline: Timeline, activities: pl.DataFrame, replayed: Predicte
     clock_mhz = float(replayed.totals[0]["clock_mhz"])
     process = timeline.add_process(f"replay at {clock_mhz:g} MHz on {replayed.gpu}")
     costs = replays.costs(0)
-    start, end = (_whole(t) for t in (costs.start_ns, costs.end_ns))
+    start, end = (_rounded(t) for t in (costs.start_ns, costs.end_ns))
     rows = activities.select(
         "device", "stream", "kind", "name", "family", "operator", recorded_duration_ns="duration_ns"
     )
@@ -263,5 +263,5 @@ def _add_replay(timeline: Timeline, activities: pl.DataFrame, replayed: Predicte
     _add_power(timeline, process, replays.curves(0), origin)
 
 
-def _whole(time_ns: Floats) -> Ints:
+def _rounded(time_ns: Floats) -> Ints:
     return np.round(time_ns).astype(np.int64)

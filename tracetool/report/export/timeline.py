@@ -146,10 +146,10 @@ def _numbered_pairs(pair: Ints, most: int) -> tuple[list[int], Ints]:
 
 def distinct(columns: Iterable[pl.Series]) -> list[str]:
     """Return the distinct texts of several columns, in the order of their first use."""
-    seen: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for column in columns:
-        seen.update(dict.fromkeys(column.drop_nulls().unique(maintain_order=True).to_list()))
-    return list(seen)
+        texts.update(dict.fromkeys(column.drop_nulls().unique(maintain_order=True).to_list()))
+    return list(texts)
 
 
 def _lane_name(track: str, lane: int) -> str:

@@ -52,11 +52,11 @@ def work_energies(
     for unit, amount in units.items():
         key = "phase" if amount is None and _phases(run) else "gpu"
         frame = energy_by(run, [key], work={unit: amount}, energies=of).frame
-        whole = pl.col("name") == RUN_ROW
+        is_run = pl.col("name") == RUN_ROW
         blocks.append(
-            frame.filter(pl.col("work").is_not_null() & (whole | pl.lit(key == "phase"))).select(
+            frame.filter(pl.col("work").is_not_null() & (is_run | pl.lit(key == "phase"))).select(
                 pl.lit(unit).alias("unit"),
-                pl.when(whole).then(pl.lit(ALL)).otherwise("name").alias("phase"),
+                pl.when(is_run).then(pl.lit(ALL)).otherwise("name").alias("phase"),
                 pl.col("work").alias("amount"),
                 "source",
                 *(pl.col(f"energy{end}_j") / pl.col("work") for end in ENDS),

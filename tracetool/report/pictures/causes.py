@@ -31,7 +31,7 @@ def causes_picture(totals: pl.DataFrame) -> str:
     totals : DataFrame
         ``cause``, ``energy_j``, ``share``; the run last.
     """
-    *causes, whole = totals.iter_rows(named=True)
+    *causes, run_row = totals.iter_rows(named=True)
     shown = [row for row in causes if row["energy_j"] > 0]
     length = sum(row["energy_j"] for row in shown)
     drawing = Drawing(_WIDTH, _BAR + _TICKS, "Joules by cause", "; ".join(map(_sentence, shown)))
@@ -45,7 +45,7 @@ def causes_picture(totals: pl.DataFrame) -> str:
             drawing.label((x, 12, width, _BAR - 12), label, fill=ink_on(color), font_size=12)
         x += width
     drawing.text(0.0, _BAR + 13, "0 J", font_size=12, fill="currentColor")
-    total = f"{number(whole['energy_j'])} J"
+    total = f"{number(run_row['energy_j'])} J"
     drawing.text(_WIDTH, _BAR + 13, total, font_size=12, fill="currentColor", text_anchor="end")
     return drawing.svg()
 

@@ -52,29 +52,29 @@ def nested(groups: pl.DataFrame) -> Box:
     groups : DataFrame
         Rows of the ``energy_by`` table without the run's.
     """
-    whole = Box("run", "run")
+    run_box = Box("run", "run")
     columns = ("name", "energy_j", "energy_low_j", "energy_high_j", "source")
     for name, energy_j, low_j, high_j, source in groups.select(columns).iter_rows():
-        box = whole
-        for part in _parts(name):
-            box = box.inside.setdefault(part, Box(part, f"{box.path} › {part}"))
+        box = run_box
+        for segment in _segments(name):
+            box = box.inside.setdefault(segment, Box(segment, f"{box.path} › {segment}"))
         box.own_j += max(energy_j or 0.0, 0.0)
         ends = "" if low_j is None else f" ({number(low_j, 3)} to {number(high_j, 3)})"
         box.own = f"{number(energy_j or 0.0)} J{ends}, {source}"
-    return whole
+    return run_box
 
 
-def _parts(name: str) -> list[str]:
-    parts: list[str] = []
+def _segments(name: str) -> list[str]:
+    segments: list[str] = []
     for piece in name.split(JOINT):
         if piece.endswith(BACKWARD_SUFFIX):  # a tree of its own
-            parts += ["backward", *_BETWEEN.split(piece.removesuffix(BACKWARD_SUFFIX))]
+            segments += ["backward", *_BETWEEN.split(piece.removesuffix(BACKWARD_SUFFIX))]
         else:
-            parts += _BETWEEN.split(piece)
-    return parts
+            segments += _BETWEEN.split(piece)
+    return segments
 
 
-def icicle(whole: Box, title: str) -> str:
+def icicle(run_box: Box, title: str) -> str:
     """Return the icicle as HTML; ``icicle.js`` makes it zoom.
 
     Notes
@@ -82,10 +82,10 @@ def icicle(whole: Box, title: str) -> str:
     A box states its place as shares of the whole (``data-x``, ``data-w``), from which the script computes
     places when a box is made the full width.
     """
-    total_j = whole.energy_j
+    total_j = run_box.energy_j
     if total_j <= 0:
         return ""
-    rows = list(_placed(whole, 0.0, 0, total_j, _PLAIN))
+    rows = list(_placed(run_box, 0.0, 0, total_j, _PLAIN))
     rows.sort(key=lambda row: -row[2])
     shown = sorted(rows[:_MOST], key=lambda row: (row[3], row[1]))
     height = _LEVEL_PX * (1 + max(row[3] for row in shown))
@@ -120,10 +120,10 @@ def _html(row: _Row, total_j: float) -> str:
     if box.own:
         text += f"; {'of its own ' if box.inside else ''}{box.own}"
     detail = escape.html(text, 600)
-    data = f'data-x="{x:.6f}" data-w="{width:.6f}" data-l="{level}"'
+    position = f'data-x="{x:.6f}" data-w="{width:.6f}" data-l="{level}"'
     place = f"left:{100 * x:.4f}%;width:{100 * width:.4f}%;top:{level * _LEVEL_PX}px"
     return (
-        f'<button type="button" class="box" tabindex="{-1 if level else 0}" {data} title="{detail}"'
+        f'<button type="button" class="box" tabindex="{-1 if level else 0}" {position} title="{detail}"'
         f' aria-label="{detail}" style="{place};background:{color}">'
         f"<span>{escape.html(escape.name(box.name, 120))}</span>"
         f"<small>{number(box.energy_j, 3)} J</small></button>"

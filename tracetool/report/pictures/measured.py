@@ -80,12 +80,14 @@ def log_picture(
     return Chart(plain(title, 300), caption, chart)
 
 
-def attributed_log(found: Attribution) -> Chart:
+def attributed_log(attribution: Attribution) -> Chart:
     """Return the chart of an attribution's first log."""
-    device, seen = next(iter(found.observations.items()))
-    explained = found.classes[device].fitted_w
-    times, shown = seen.readings.time_s, seen.readings.power_w
-    return log_picture(times, shown, explained, f"Power log, {seen.field}", found.power_profile(device))
+    device, observation = next(iter(attribution.observations.items()))
+    explained = attribution.classes[device].fitted_w
+    times, shown = observation.readings.time_s, observation.readings.power_w
+    return log_picture(
+        times, shown, explained, f"Power log, {observation.field}", attribution.power_profile(device)
+    )
 
 
 def attributed_bars(energy: pl.DataFrame) -> Chart:
@@ -109,7 +111,7 @@ def energy_bars(
     reach = float(np.nan_to_num(np.concatenate([[0.0], high_j, energy_j])).max())
     ends = (0.0, max(reach * 1.04, 1e-12))
     chart = blank(ends, rows[::-1] or [""], ("energy [J]", ""), height=70 + 26 * len(rows))
-    whole = [plain(name, 200) for name in names]
+    full_names = [plain(name, 200) for name in names]
     figures = [
         f"{number(float(e))} J" + (f", {number(float(a))} to {number(float(b))}" if np.isfinite(a) else "")
         for e, a, b in zip(energy_j, low_j, high_j, strict=True)
@@ -119,7 +121,7 @@ def energy_bars(
         "energy": energy_j,
         "low": low_j,
         "high": high_j,
-        "name": whole,
+        "name": full_names,
         "said": figures,
         "strength": [0.95 if k else 0.4 for k in is_identified],
     }
@@ -131,7 +133,7 @@ def energy_bars(
     hover(chart, [("", "name"), ("", "said")], [bars])
     sentence = "; ".join(
         f"{n}: {s}{'' if k else ' (not identified)'}"
-        for n, s, k in zip(whole, figures, is_identified, strict=True)
+        for n, s, k in zip(full_names, figures, is_identified, strict=True)
     )
     pale = "" if all(is_identified) else ", pale where the log does not tell a class from others"
     return Chart(

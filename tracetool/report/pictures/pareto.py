@@ -55,9 +55,9 @@ def pareto(clocks: Clocks, marks: dict[int, str]) -> Chart:
         (~best, BACK, "another takes less time and energy"),
     ):
         if rows.any():
-            part = {k: np.asarray(v)[rows] for k, v in source.items()}
+            chosen = {k: np.asarray(v)[rows] for k, v in source.items()}
             over.append(chart.scatter(x="x", y="y", size=9, fill_color=fill, line_color=MODEL, line_width=1.5,
-                                     source=part, legend_label=name))  # fmt: skip
+                                     source=chosen, legend_label=name))  # fmt: skip
     shapes = ("star", "diamond", "square")
     for (i, text), shape in zip(sorted(marks.items()), shapes, strict=False):
         at = int(np.flatnonzero(order == i)[0])

@@ -40,12 +40,12 @@ def swing_picture(frame: pl.DataFrame, record: Mapping[str, Any]) -> str:
         f"mean {number(record['mean_w'], 3)} W; spectrum of the swing from 0.1 to 20 Hz",
     )
     gpus = frame["device"].n_unique()
-    whole = frame.group_by("time_ms", maintain_order=True).agg(
+    all_gpus = frame.group_by("time_ms", maintain_order=True).agg(
         pl.col("power_w").sum(),
         # a step counts where every GPU has a reading in it
         pl.when(pl.col("measured_w").null_count() == 0).then(pl.col("measured_w").sum()).alias("measured_w"),
     )
-    _over_time(drawing, whole, "power of all GPUs [W]" if gpus > 1 else "power [W]")
+    _over_time(drawing, all_gpus, "power of all GPUs [W]" if gpus > 1 else "power [W]")
     _spectrum(drawing, record["spectrum"], 2.0 * _TOP + _HEIGHT + _APART)
     return drawing.svg()
 

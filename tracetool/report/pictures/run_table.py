@@ -51,11 +51,11 @@ class _LogPlot:
 
     def across(self, value: float) -> float:
         """Return where a value lies from left to right. [px]"""
-        return _LEFT + _part(value, *self.x) * (_WIDTH - _RIGHT - _LEFT)
+        return _LEFT + _log_fraction(value, *self.x) * (_WIDTH - _RIGHT - _LEFT)
 
     def down(self, value: float) -> float:
         """Return where a value lies from top to bottom. [px]"""
-        return _TOP + (1.0 - _part(value, *self.y)) * _HEIGHT
+        return _TOP + (1.0 - _log_fraction(value, *self.y)) * _HEIGHT
 
     def point(self, x: float, y: float, color: str, tooltip: str, *, hollow: bool = False) -> None:
         """Draw a point."""
@@ -75,7 +75,7 @@ class _LogPlot:
 _SMALL: Final[dict[str, Any]] = {"font_size": 12, "fill": "currentColor"}
 
 
-def _part(value: float, low: float, high: float) -> float:
+def _log_fraction(value: float, low: float, high: float) -> float:
     return math.log(value / low) / math.log(high / low)
 
 
@@ -161,8 +161,8 @@ def batch_picture(runs: pl.DataFrame, curves: BatchCurves, unit: str) -> str | N
     colors = list(family_colors([str(i) for i in range(len(names))]).values())
     for row, name, color in zip(shown.to_dicts(), names, colors, strict=True):
         batch = np.geomspace(row["smallest_batch"], row["largest_batch"], _POINTS)
-        parts = np.array([row["per_step_j"], row["partly_shared_j"], row["per_unit_j"]])
-        plot.line(batch, curve_energy(parts, batch), color, name)
+        coefficients = np.array([row["per_step_j"], row["partly_shared_j"], row["per_unit_j"]])
+        plot.line(batch, curve_energy(coefficients, batch), color, name)
         for point in points.filter(pl.all_horizontal([pl.col(c) == row[c] for c in CURVE])).to_dicts():
             tooltip = f"{name}, batch {number(point['batch'], 3)}: {number(point['energy_j'])} J"
             plot.point(point["batch"], point["energy_j"], color, tooltip)
@@ -188,7 +188,7 @@ def factor_picture(contrasts: Sequence[Contrast]) -> str | None:
     """Return one bar per comparison: what each latent factor adds to or takes from the energy; or None."""
     if not contrasts:
         return None
-    step, left = 34.0, 330.0
+    step, plot_left = 34.0, 330.0
     drawing = Drawing(
         _WIDTH, _TOP + step * len(contrasts) + 60.0, "What differences in energy are made of",
         "Energy that each latent factor adds or takes, of all pairs of a comparison together",
@@ -201,15 +201,15 @@ def factor_picture(contrasts: Sequence[Contrast]) -> str | None:
     low = min(sum(min(v, 0.0) for v in s.values()) for s in shares)
     high = max(sum(max(v, 0.0) for v in s.values()) for s in shares)
     bounded_low, bounded_high = max(low, -100.0), min(max(high, 50.0), 300.0)
-    scale = (_WIDTH - left - 120.0) / (bounded_high - bounded_low)
-    zero = left - bounded_low * scale
+    scale = (_WIDTH - plot_left - 120.0) / (bounded_high - bounded_low)
+    zero = plot_left - bounded_low * scale
     drawing.mark(
         "line", x1=zero, x2=zero, y1=_TOP - 6, y2=_TOP + step * len(contrasts), stroke="currentColor"
     )
     for i, (contrast, share) in enumerate(zip(contrasts, shares, strict=True)):
         y = _TOP + step * i
         name = f"{contrast.head} against {contrast.base}, per {contrast.per}"
-        drawing.text(0.0, y + 15, label_that_fits(name, left - 10), **_SMALL)
+        drawing.text(0.0, y + 15, label_that_fits(name, plot_left - 10), **_SMALL)
         ends = {-1: 0.0, 1: 0.0}
         for factor, value in share.items():
             side = -1 if value < 0 else 1

@@ -19,13 +19,13 @@ from tracetool.core import escape
 
 
 def _attributes(attributes: dict[str, object]) -> str:
-    parts = []
+    attribute_texts = []
     for key, value in attributes.items():
         if value is None:
             continue
         shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-        parts.append(f' {key.rstrip("_").replace("_", "-")}="{escape.html(shown)}"')
-    return "".join(parts)
+        attribute_texts.append(f' {key.rstrip("_").replace("_", "-")}="{escape.html(shown)}"')
+    return "".join(attribute_texts)
 
 
 @dataclass

@@ -36,13 +36,13 @@ def budget_picture(budget: TimeBudget) -> str:
         _WIDTH, len(bars) * (_BAR + _GAP), "Time and energy budget", "; ".join(budget_sentences(budget))
     )
     for i, (what, values, unit) in enumerate(bars):
-        y, x, whole = i * (_BAR + _GAP), _LEFT, float(values.sum())
+        y, x, total = i * (_BAR + _GAP), _LEFT, float(values.sum())
         drawing.text(0.0, y + 0.6 * _BAR, what, font_size=13, fill="currentColor")
         for part, value in zip(rows["part"].to_list(), values, strict=True):
-            width = (_WIDTH - _LEFT) * float(value) / whole if whole > 0 else 0.0
+            width = (_WIDTH - _LEFT) * float(value) / total if total > 0 else 0.0
             if width <= 0.0:
                 continue
-            share = f"{100 * value / whole:.1f} %"
+            share = f"{100 * value / total:.1f} %"
             tooltip = f"{part}: {number(float(value))} {unit}, {share}"
             drawing.mark("rect", tooltip, x=x, y=y, width=width, height=_BAR, fill=colors[part])
             label = label_that_fits(f"{part} {share}", width - 8)

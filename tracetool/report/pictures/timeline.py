@@ -76,8 +76,8 @@ def pack_timeline(
     first = int(rows["start_ns"][0])
     last = int((rows["start_ns"] + rows["duration_ns"]).to_numpy().max())
     quantum = max(1, -(-(last - first) // _STEPS))
-    whole = rows.height
-    if whole > MOST_BARS:
+    activity_count = rows.height
+    if activity_count > MOST_BARS:
         rows = _merge(rows, (last - first) / MOST_BARS)
     start = (rows["start_ns"].to_numpy() - first) // quantum
     length = np.maximum(rows["duration_ns"].to_numpy() // quantum, 1)
@@ -93,7 +93,7 @@ def pack_timeline(
         "power": _power(telemetry, first, last),
         "model": [_model(d, c, quantum) for d, c in list(curves.items())[:_GPUS]],
     }
-    return Timeline(packed, whole - rows.height)
+    return Timeline(packed, activity_count - rows.height)
 
 
 def _with_lanes(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -145,8 +145,8 @@ def _power(telemetry: pl.DataFrame, first: int, last: int, most: int = 20_000) -
     """Return the power readings per device within the span, thinned to the extremes of equal steps."""
     series = []
     rows = telemetry.filter(pl.col("power_w").is_not_null() & pl.col("time_ns").is_between(first, last))
-    for (device, field), part in rows.group_by("device", "field", maintain_order=True):
-        ordered = part.sort("time_ns")
+    for (device, field), device_rows in rows.group_by("device", "field", maintain_order=True):
+        ordered = device_rows.sort("time_ns")
         time = (ordered["time_ns"].to_numpy() - first).astype(np.float64)
         watts = ordered["power_w"].to_numpy()
         time, watts = _thin(time, watts, most)
@@ -264,10 +264,10 @@ def _measured(telemetry: pl.DataFrame, first: int, edges: Floats) -> pl.Series:
     field = readings["field"].drop_nulls().unique(maintain_order=True)
     if len(field):
         readings = readings.filter(pl.col("field") == field[0])
-    part = np.searchsorted(edges, (readings["time_ns"] - first).cast(pl.Float64).to_numpy(), side="right") - 1
+    step = np.searchsorted(edges, (readings["time_ns"] - first).cast(pl.Float64).to_numpy(), side="right") - 1
     means = (
         readings.select("device", "power_w")
-        .with_columns(pl.Series("part", part, dtype=pl.Int64))
+        .with_columns(pl.Series("part", step, dtype=pl.Int64))
         .group_by("part", "device")
         .agg(pl.col("power_w").mean())
         .group_by("part")

@@ -22,17 +22,17 @@ def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
     """
     if not view.blocks:
         return "\n".join([f"## {escape.markdown(view.title)}", "", *_grid(Grid(view.table))]) + "\n"
-    parts: list[str] = []
+    texts: list[str] = []
     used = 0
     for block in view.blocks:
         text = "\n".join(_block(block)) + "\n"
         size = len(text.encode("utf-8"))
         if used + size > limit - 200:
-            parts.append("*Truncated; the JSON, Parquet and HTML outputs hold the rest.*\n")
+            texts.append("*Truncated; the JSON, Parquet and HTML outputs hold the rest.*\n")
             break
-        parts.append(text)
+        texts.append(text)
         used += size
-    return "\n".join(parts)
+    return "\n".join(texts)
 
 
 def _block(block: Block) -> Iterator[str]:

@@ -69,23 +69,23 @@ def waterfall(base: float, factors: Mapping[str, float], head: float, *, unit: s
         width=720,
     )
     start, end = (np.maximum([step[i] for step in steps], low) for i in (1, 2))
-    whole = np.array([n in ("base", "head") for n in names])
+    is_total = np.array([n in ("base", "head") for n in names])
     change = np.array([b - a for _, a, b in steps])
-    shown = [number(c, 3) if w else f"{c:+.3g}" for c, w in zip(change, whole, strict=True)]
+    shown = [number(c, 3) if w else f"{c:+.3g}" for c, w in zip(change, is_total, strict=True)]
     source = {
         "name": names,
         "left": np.minimum(start, end),
         "right": np.maximum(start, end),
-        "fill": np.where(whole, SOFT, np.where(change > 0, MEASURED, MODEL)),
+        "fill": np.where(is_total, SOFT, np.where(change > 0, MEASURED, MODEL)),
         "said": shown,
     }
     for color in (SOFT, MEASURED, MODEL):
         rows = np.flatnonzero(source["fill"] == color)
-        part = {k: np.asarray(v)[rows] for k, v in source.items() if k != "fill"}
+        of_color = {k: np.asarray(v)[rows] for k, v in source.items() if k != "fill"}
         bars = chart.hbar(y="name", left="left", right="right", height=0.7, fill_color=color, line_color=None,
-                         source=part)  # fmt: skip
+                         source=of_color)  # fmt: skip
         hover(chart, [("", "name"), ("", "said")], [bars])
-        chart.text(x="right", y="name", text="said", source=part, x_offset=6, text_baseline="middle",
+        chart.text(x="right", y="name", text="said", source=of_color, x_offset=6, text_baseline="middle",
                   text_color=INK, text_font_size="12px")  # fmt: skip
     chart.ygrid.grid_line_color = None
     return Chart(

@@ -42,7 +42,7 @@ def agreement(page: RunPage) -> Section:
         )
         pictures.append(chart_html(chart, f"agreement-{quantity}"))
     listed = pl.col("level").is_in(["total", "family"]) & (pl.col("compared_pct") > 0)
-    parts = accuracy.table.filter(listed | (pl.col("level") == "gap")).select(
+    family_rows = accuracy.table.filter(listed | (pl.col("level") == "gap")).select(
         "name",
         "energy_j",
         "energy_low_j",
@@ -56,10 +56,12 @@ def agreement(page: RunPage) -> Section:
         "time_ms",
         pl.col("time_error_pct").round(1),
     )
-    parts = parts.select(c for c in parts.columns if parts[c].null_count() < parts.height)
+    family_rows = family_rows.select(
+        c for c in family_rows.columns if family_rows[c].null_count() < family_rows.height
+    )
     lines = line_html(coverage_line(accuracy.coverage))
     lines += "".join(line_html(w, "warning") for w in (*accuracy.breaches, *accuracy.warnings))
-    families = table_html(parts, "Errors by family, worst first")
+    families = table_html(family_rows, "Errors by family, worst first")
     return Section(
         "agreement",
         "Predicted (unanchored) against measured",

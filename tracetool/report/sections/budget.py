@@ -17,14 +17,14 @@ def budget(page: RunPage) -> Section | None:
     spent = page.budget
     if spent is None:
         return None
-    whole = spent.together().row(-1, named=True)
+    run_row = spent.together().row(-1, named=True)
     energy = ""
-    if whole["energy_j"] is not None:
-        energy = f" and {number(whole['energy_j'])} J, {whole['source']},"
+    if run_row["energy_j"] is not None:
+        energy = f" and {number(run_row['energy_j'])} J, {run_row['source']},"
     gpus = f" on {counted(spent.devices, 'GPU')}" if spent.devices > 1 else ""
     intro = f"{number(spent.span_ms)} ms{gpus}{energy} by what they were spent on; parts sum to the run."
-    seen = spent.together().filter(pl.col("time_ms") > 0)["part"].to_list()
-    colors = [(part, color) for part, color in part_colors().items() if part in seen]
+    parts_with_time = spent.together().filter(pl.col("time_ms") > 0)["part"].to_list()
+    colors = [(part, color) for part, color in part_colors().items() if part in parts_with_time]
     body = picture_html(budget_picture(spent), "Time and energy budget") + legend_html(colors)
     rows = budget_rows(spent).rename({"name": "part"})
     body += "".join(line_html(note, "warning") for note in spent.notes if note == SERIALIZED)

@@ -18,16 +18,16 @@ def clocks(page: RunPage) -> Section | None:
     if sweep is None or sweep.clock_mhz.size < 2:
         return None
     marks = sweep.marks(page.recorded_mhz)
-    here = int(np.argmin(np.abs(sweep.clock_mhz - page.recorded_mhz)))
+    start = int(np.argmin(np.abs(sweep.clock_mhz - page.recorded_mhz)))
     best = least(sweep.energy_j, sweep.time_ms)
-    saved = 100 * (1 - sweep.energy_j[best] / sweep.energy_j[here])
-    slower = 100 * (sweep.time_ms[best] / sweep.time_ms[here] - 1)
+    saved = 100 * (1 - sweep.energy_j[best] / sweep.energy_j[start])
+    slower = 100 * (sweep.time_ms[best] / sweep.time_ms[start] - 1)
     sentence = (
         f"At {sweep.clock_mhz[best]:.0f} MHz this run would take {saved:.1f} % less energy than at"
-        f" {sweep.clock_mhz[here]:.0f} MHz and {abs(slower):.1f} % {'more' if slower >= 0 else 'less'} time,"
+        f" {sweep.clock_mhz[start]:.0f} MHz and {abs(slower):.1f} % {'more' if slower >= 0 else 'less'} time,"
         " says the model."
-        if best != here
-        else f"The recorded clock, {sweep.clock_mhz[here]:.0f} MHz, takes the least energy, says the model."
+        if best != start
+        else f"The recorded clock, {sweep.clock_mhz[start]:.0f} MHz, takes the least energy, says the model."
     )
     on_front = front(sweep.time_ms, sweep.energy_j)
     rows = pl.DataFrame(

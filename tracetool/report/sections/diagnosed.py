@@ -21,10 +21,10 @@ def diagnosed(page: RunPage) -> Section | None:
     if diagnosis is None:
         return None
     totals = diagnosis.causes
-    whole = totals.row(-1, named=True)
+    run_row = totals.row(-1, named=True)
     intro = (
-        f"{number(whole['energy_j'])} J (90 %: {number(whole['energy_low_j'])} to"
-        f" {number(whole['energy_high_j'])}) by cause; the joules of the causes sum to the run's."
+        f"{number(run_row['energy_j'])} J (90 %: {number(run_row['energy_low_j'])} to"
+        f" {number(run_row['energy_high_j'])}) by cause; the joules of the causes sum to the run's."
     )
     colors = cause_colors(totals)
     body = picture_html(causes_picture(totals), "Joules by cause") + legend_html(colors.items())

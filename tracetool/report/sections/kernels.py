@@ -61,10 +61,10 @@ def kernels(page: RunPage) -> Section:
         for row in rows.head(_FIRST).iter_rows()
     )
     more = page.rows.height - rows.height
-    whole = page.energy_j() or 1.0
+    total_j = page.energy_j() or 1.0
     listed = float(page.rows.head(MOST_ROWS)["energy_j"].sum())
     tail = (
-        f" The {more:,} smallest ({100 * (1 - listed / whole):.2g} % of the energy)"
+        f" The {more:,} smallest ({100 * (1 - listed / total_j):.2g} % of the energy)"
         " are in the data outputs only."
         if more > 0
         else ""

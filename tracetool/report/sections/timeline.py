@@ -71,19 +71,19 @@ def timeline_chart(timeline: Timeline) -> Chart:
     power = blank((0.0, span), (0.0, 1.05 * max(most, 1.0)), ("", "power [W]"), height=250, drag="width")
     power.x_range = Range1d(start=0.0, end=span, bounds=(0.0, span), name="tl-range")
     power.y_range.name = "tl-watts"
-    for i, part in enumerate(packed["model"]):
+    for i, series in enumerate(packed["model"]):
         empty = ColumnDataSource({"x": [], "y": []}, name=f"tl-model-{i}")
-        named = " ".join(filter(None, ("predicted", _device(packed["model"], part))))
+        named = " ".join(filter(None, ("predicted", _device(packed["model"], series))))
         power.line(x="x", y="y", source=empty, line_color=MODEL, line_width=1.5,
                    line_dash="solid" if i == 0 else "dashed", legend_label=named)  # fmt: skip
-    for i, part in enumerate(packed["power"]):
-        field = " ".join(filter(None, ("measured", part["label"], _device(packed["power"], part))))
-        power.line(part["time_ms"], part["power_w"], line_color=MEASURED, line_width=1.5,
+    for i, series in enumerate(packed["power"]):
+        field = " ".join(filter(None, ("measured", series["label"], _device(packed["power"], series))))
+        power.line(series["time_ms"], series["power_w"], line_color=MEASURED, line_width=1.5,
                    line_dash="solid" if i == 0 else "dashed", legend_label=field)  # fmt: skip
     legend(power)
     lanes = _lanes(packed, power.x_range)
-    for part in (power, lanes):
-        part.min_border_left, part.min_border_right = _LEFT, 14
+    for series in (power, lanes):
+        series.min_border_left, series.min_border_right = _LEFT, 14
     caption = (
         f"{packed['count']:,} bars over {number(span)} ms in {len(packed['lanes'])} lanes. What the"
         " part in view holds is said below it."

@@ -31,14 +31,14 @@ def where(page: RunPage) -> Section | None:
     colors = family_colors(page.families)
     tabs = []
     for i, (key, rows) in enumerate(page.parts.items()):
-        parts = _largest(rows)
-        if not parts:
+        largest_parts = _largest(rows)
+        if not largest_parts:
             continue
         checked = " checked" if i == 0 else ""
         tabs.append(
             f'<input type="radio" name="where" id="where-{key}"{checked}>'
             f'<label for="where-{key}">by {escape.html(_SAID[key])}</label>'
-            f'<div class="tab">{picture_html(treemap(parts, colors, _SAID[key]), f"Energy by {key}")}'
+            f'<div class="tab">{picture_html(treemap(largest_parts, colors, _SAID[key]), f"Energy by {key}")}'
             f"{table_html(_groups(rows, key), f'Energy by {_SAID[key]}, largest first')}</div>"
         )
     shown = [(f, c) for f, c in colors.items() if c != OTHER]
@@ -205,7 +205,7 @@ def _cells(drawing: Drawing, inside: list[Part], box: Box, colors: Mapping[str, 
             class_="cell" if min(cw, ch) > _LEAST else None,
         )
         if cw > 46 and ch > 16:
-            whole = escape.name(part.name, 200)
-            fits = text_width(whole) <= cw - _MARGIN
-            if label := whole if fits else label_that_fits(compact(whole), cw - _MARGIN):
+            full_name = escape.name(part.name, 200)
+            fits = text_width(full_name) <= cw - _MARGIN
+            if label := full_name if fits else label_that_fits(compact(full_name), cw - _MARGIN):
                 drawing.label(cell, label, fill=ink_on(fill))

@@ -50,10 +50,10 @@ def print_diagnosis(
     Then what was asked: the run with something otherwise, and the latent factors of its groups.
     """
     screen = open_console()
-    whole = booked.totals.row(-1, named=True)
-    ends = f"{number(whole['energy_low_j'])} to {number(whole['energy_high_j'])}"
+    run_row = booked.totals.row(-1, named=True)
+    ends = f"{number(run_row['energy_low_j'])} to {number(run_row['energy_high_j'])}"
     source = "predicted" if booked.energies.measured is None else "measured"
-    say_plain(screen, f"{number(whole['energy_j'])} J {source} (90 %: {ends}), by cause", "bold")
+    say_plain(screen, f"{number(run_row['energy_j'])} J {source} (90 %: {ends}), by cause", "bold")
     show_causes(screen, booked.totals, ("energy_j", "energy_low_j", "energy_high_j", "share", "time_ms"))
     for place, finding in enumerate(findings, start=1):
         say_numbered(screen, place, finding.sentences, [row["name"] for row in finding.evidence])

@@ -172,7 +172,7 @@ def _print_facts(record: Mapping[str, Any], facts: Mapping[str, float]) -> None:
         )
 
 
-def _print_families(parts: pl.DataFrame) -> None:
+def _print_families(operators: pl.DataFrame) -> None:
     import polars as pl
 
     from tracetool.report.layout import Table
@@ -180,22 +180,22 @@ def _print_families(parts: pl.DataFrame) -> None:
     grid = Table(title="Where the joules go (one step of one GPU)", all_with="--json")
     for head in ("family", "energy J", "share", "time ms", "time share"):
         grid.add_column(head, justify="left" if head == "family" else "right")
-    sums = parts.group_by("family", maintain_order=True).agg(
+    sums = operators.group_by("family", maintain_order=True).agg(
         pl.col("energy_j").sum(), pl.col("time_ms").sum(), pl.col("energy_share_pct").sum()
     )
-    whole = float(parts["time_ms"].sum()) or 1.0
+    total_ms = float(operators["time_ms"].sum()) or 1.0
     for row in sums.sort("energy_j", descending=True).to_dicts():
         grid.add_row(
             str(row["family"]),
             number(row["energy_j"]),
             f"{row['energy_share_pct']:.1f} %",
             number(row["time_ms"]),
-            f"{100 * row['time_ms'] / whole:.1f} %",
+            f"{100 * row['time_ms'] / total_ms:.1f} %",
         )
     open_console().print(grid)
 
 
-def _print_operators(parts: pl.DataFrame) -> None:
+def _print_operators(operators: pl.DataFrame) -> None:
     from rich.markup import escape
 
     from tracetool.report.layout import Table
@@ -203,7 +203,7 @@ def _print_operators(parts: pl.DataFrame) -> None:
     grid = Table(title="Operators of most energy", all_with="--json")
     for head in ("module", "energy J", "share", "time ms", "launches", "shape", "basis"):
         grid.add_column(head, justify="left" if head in ("module", "shape", "basis") else "right")
-    for row in parts.head(_OPERATORS_SHOWN).to_dicts():
+    for row in operators.head(_OPERATORS_SHOWN).to_dicts():
         grid.add_row(
             escape(str(row["module"])),
             number(row["energy_j"]),
@@ -229,12 +229,12 @@ def _print_cases(frame: pl.DataFrame) -> None:
     shown = [
         c for c in frame.columns if frame[c].null_count() < frame.height and not (c.endswith(_FILE_ONLY))
     ]
-    asked = [c for c in shown if c in COLUMNS]
-    telling = [c for c in asked if c == "model" or frame[c].n_unique() > 1]
+    case_columns = [c for c in shown if c in COLUMNS]
+    telling = [c for c in case_columns if c == "model" or frame[c].n_unique() > 1]
     paths = frame["model"].cast(pl.String)
     names = paths.str.split("/").list.last().str.strip_suffix(".json")
     if names.n_unique() == paths.n_unique():
         frame = frame.with_columns(names.alias("model"))
-    rest = [c for c in shown if c not in telling and c not in asked]
-    alike = [c for c in asked if c not in telling]
-    show_table(frame.select(*telling, *rest, *alike), title="Forecasts", about=telling)
+    figures = [c for c in shown if c not in telling and c not in case_columns]
+    alike = [c for c in case_columns if c not in telling]
+    show_table(frame.select(*telling, *figures, *alike), title="Forecasts", about=telling)

@@ -45,18 +45,18 @@ def print_identified(
 def sensor_text(check: SensorCheck) -> str:
     """Return what was identified of a field, in a line."""
     identified = check.found
-    parts = []
+    phrases = []
     if identified.window_s:
         w = identified.window_s
-        parts.append(f"mean over {1e3 * w.value:.0f} ms ({1e3 * w.low:.0f} to {1e3 * w.high:.0f})")
+        phrases.append(f"mean over {1e3 * w.value:.0f} ms ({1e3 * w.low:.0f} to {1e3 * w.high:.0f})")
     if identified.lag_s:
         g = identified.lag_s
-        parts.append(f"first-order lag of {1e3 * g.value:.0f} ms ({1e3 * g.low:.0f} to {1e3 * g.high:.0f})")
+        phrases.append(f"first-order lag of {1e3 * g.value:.0f} ms ({1e3 * g.low:.0f} to {1e3 * g.high:.0f})")
     if identified.update_s:
-        parts.append(f"an update every {1e3 * identified.update_s.value:.1f} ms")
+        phrases.append(f"an update every {1e3 * identified.update_s.value:.1f} ms")
     if identified.kind:
-        parts.append(f"{1e3 * identified.offset_s.value:.1f} ms after the activity")
-    return "; ".join([*parts, identified.reason] if identified.reason else parts)
+        phrases.append(f"{1e3 * identified.offset_s.value:.1f} ms after the activity")
+    return "; ".join([*phrases, identified.reason] if identified.reason else phrases)
 
 
 if TYPE_CHECKING:
@@ -70,15 +70,17 @@ _WAITED = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j")
 
 
 def print_attributed(
-    found: Attribution, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
+    attribution: Attribution, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
 ) -> None:
     """Print the notes, the scopes, the classes that ran and the windows."""
     screen = open_console()
-    for note in found.notes:
+    for note in attribution.notes:
         say(screen, note)
-    if whole := scopes_line(found.scopes):
-        say(screen, whole)
-    ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
+    if run_line := scopes_line(attribution.scopes):
+        say(screen, run_line)
+    ran = attribution.energy.filter(pl.col("duration_ns") > 0).sort(
+        "energy_j", descending=True, nulls_last=True
+    )
     repeated = pl.col("class").is_duplicated() & pl.col("signature").is_not_null()
     numbered = pl.format("{} #{}", "class", "signature")  # shapes of one kernel have one name
     ran = ran.with_columns(pl.when(repeated).then(numbered).otherwise("class").alias("class"))
@@ -86,10 +88,10 @@ def print_attributed(
     shown = (*_SHOWN[:4], *_WAITED, *_SHOWN[4:]) if waited else _SHOWN
     rows, prices = beside_energy(ran.select(shown), tariff)
     show_table(rows, console=screen, headers=prices)
-    if found.windows is not None:
-        windows, prices = beside_energy(found.windows, tariff)
+    if attribution.windows is not None:
+        windows, prices = beside_energy(attribution.windows, tariff)
         show_table(windows, title="windows", headers=prices, limit=10, console=screen)
-    whole_run = [found.scopes["run"]] if "run" in found.scopes else []
+    whole_run = [attribution.scopes["run"]] if "run" in attribution.scopes else []
     print_tariff(tariff, pl.DataFrame(tariff.priced_records(whole_run)))
     for path in written:
         say(screen, f"wrote {path}")

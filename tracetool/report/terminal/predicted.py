@@ -165,8 +165,10 @@ def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
     for head in ("clock MHz", *names):
         grid.add_column(head, justify="right")
     for t in totals:
-        whole = t["energy_j"] or 1.0
-        grid.add_row(f"{t['clock_mhz']:g}", *(f"{100 * t['energy_parts_j'][n] / whole:.1f} %" for n in names))
+        total_j = t["energy_j"] or 1.0
+        grid.add_row(
+            f"{t['clock_mhz']:g}", *(f"{100 * t['energy_parts_j'][n] / total_j:.1f} %" for n in names)
+        )
     open_console().print(grid)
 
 

@@ -59,13 +59,13 @@ def print_unit_prices(tariff: Tariff, rows: pl.DataFrame) -> None:
     say(screen, tariff.sentence())
 
 
-def print_tariff(tariff: Tariff, whole: pl.DataFrame) -> None:
+def print_tariff(tariff: Tariff, run_totals: pl.DataFrame) -> None:
     """Print the cost and CO2 of the whole, one row or a row per clock, and what they rest on."""
     if not tariff:
         return
     screen = open_console()
-    if whole.height == 1:
-        row = whole.row(0, named=True)
+    if run_totals.height == 1:
+        row = run_totals.row(0, named=True)
         for name, column, unit in (("cost", "cost{}", ""), ("CO2", "co2{}_g", " g")):
             if row.get(column.format("")) is not None:
                 value, low, high = (number(row.get(column.format(end))) for end in ENDS)
@@ -73,9 +73,11 @@ def print_tariff(tariff: Tariff, whole: pl.DataFrame) -> None:
                     screen,
                     f"run: {name} {value}{unit}" + (f" (90 %: {low} to {high})" if low and high else ""),
                 )
-    elif whole.height:
-        names = [c for c in whole.columns if c == "clock_mhz" or c.startswith(("energy_j", "cost", "co2"))]
-        names += [c for c in ("energy_low_j", "energy_high_j") if c in whole.columns]
-        rows, headings = scaled_prices(whole.select(names))
+    elif run_totals.height:
+        names = [
+            c for c in run_totals.columns if c == "clock_mhz" or c.startswith(("energy_j", "cost", "co2"))
+        ]
+        names += [c for c in ("energy_low_j", "energy_high_j") if c in run_totals.columns]
+        rows, headings = scaled_prices(run_totals.select(names))
         show_table(rows, headers=headings, console=screen, limit=40, all_with="--json")
     say(screen, tariff.sentence())

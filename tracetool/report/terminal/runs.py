@@ -29,10 +29,10 @@ def recorded_lines(recorded: Recorded) -> list[str]:
     lines = []
     for device in sampler.get("devices", []):
         updates = [u for f, u in device["update_s"].items() if u and f != "energy_uj"]
-        seen = (
+        update_text = (
             f"updates every {1e3 * min(updates):.0f} ms" if updates else "update period not seen while idle"
         )
-        lines.append(f"GPU {device['index']}: {device['name']}, {', '.join(device['fields'])}; {seen}")
+        lines.append(f"GPU {device['index']}: {device['name']}, {', '.join(device['fields'])}; {update_text}")
     jitter, delay = facts.get("poll_jitter_us") or {}, facts.get("read_delay_us") or {}
     if jitter.get("count"):
         lines.append(

@@ -76,15 +76,15 @@ def print_budget(
 ) -> None:
     """Print the parts of a run."""
     screen = open_console()
-    whole = budget.together().row(-1, named=True)
+    run_row = budget.together().row(-1, named=True)
     energy = ""
-    if whole["energy_j"] is not None:
-        ends = f"{number(whole['energy_low_j'])} to {number(whole['energy_high_j'])}"
-        energy = f"; {number(whole['energy_j'])} J {whole['source']} (90 %: {ends})"
+    if run_row["energy_j"] is not None:
+        ends = f"{number(run_row['energy_low_j'])} to {number(run_row['energy_high_j'])}"
+        energy = f"; {number(run_row['energy_j'])} J {run_row['source']} (90 %: {ends})"
     gpus = f" on {counted(budget.devices, 'GPU')}" if budget.devices > 1 else ""
     say(screen, f"Run of {number(budget.span_ms)} ms{gpus}{energy}", "bold")
     rows = budget_rows(budget)
-    if whole["source"] != "measured":
+    if run_row["source"] != "measured":
         rows = rows.drop("predicted_energy_j")
     rows, prices = beside_energy(rows, tariff)
     show_table(rows, console=screen, headers={**_HEADERS, **prices})
