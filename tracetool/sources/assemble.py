@@ -76,15 +76,15 @@ def check_trace(trace: Trace, path: Path) -> Trace:
     if trace.telemetry.height:
         trace.telemetry = trace.telemetry.with_columns(source=pl.lit(path.name))
     intervals = dict.fromkeys(("operators", "ranges", "modules"), _INTERVALS)
-    for part, columns in {"host_calls": _CALLS, **intervals}.items():
-        shaped = _shaped(getattr(trace, part), columns)
+    for table, columns in {"host_calls": _CALLS, **intervals}.items():
+        shaped = _shaped(getattr(trace, table), columns)
         sane = check_intervals(shaped, latest_ns)
         if sane.height < shaped.height:
             lost = shaped.height - sane.height
             trace.rejected.append(
-                rejected_rows(path.name, [], f"{part}: no name or impossible times", [], lost)
+                rejected_rows(path.name, [], f"{table}: no name or impossible times", [], lost)
             )
-        setattr(trace, part, sane)
+        setattr(trace, table, sane)
     if "launch_ns" not in good.columns:
         good = link_launches(good, trace.host_calls, names=False)
     trace.operators, calls = number_operators(trace.operators)
@@ -102,12 +102,12 @@ def check_trace(trace: Trace, path: Path) -> Trace:
 def shift_trace(trace: Trace, by_ns: int) -> Trace:
     """Move all times of a source, in place."""
     if by_ns:
-        for part in ("activities", "host_calls", "operators", "ranges", "modules"):
-            frame: pl.DataFrame = getattr(trace, part)
+        for table in ("activities", "host_calls", "operators", "ranges", "modules"):
+            frame: pl.DataFrame = getattr(trace, table)
             moved = [pl.col(c) + by_ns for c in ("start_ns", "end_ns", "launch_ns") if c in frame.columns]
             for column in moved:  # one at a time: each takes the place of its own
                 frame = frame.with_columns(column)
-                setattr(trace, part, frame)
+                setattr(trace, table, frame)
         if trace.telemetry.height:
             trace.telemetry = trace.telemetry.with_columns(pl.col("time_ns") + by_ns)
     return trace
@@ -115,13 +115,13 @@ def shift_trace(trace: Trace, by_ns: int) -> Trace:
 
 def stretch_trace(trace: Trace, by: float, pivot_ns: int) -> Trace:
     """Let the clock of a trace run faster by a share of its time since a pivot, in place; durations stay."""
-    for part in ("activities", "host_calls", "operators", "ranges", "modules"):
-        frame: pl.DataFrame = getattr(trace, part)
+    for table in ("activities", "host_calls", "operators", "ranges", "modules"):
+        frame: pl.DataFrame = getattr(trace, table)
         for column in ("start_ns", "end_ns", "launch_ns"):
             if column in frame.columns and frame.height:
                 later = ((pl.col(column) - pivot_ns) * by).round().cast(_I)
                 frame = frame.with_columns(pl.col(column) + later)
-        setattr(trace, part, frame)
+        setattr(trace, table, frame)
     return trace
 
 
@@ -137,21 +137,23 @@ def separate_processes(traces: Sequence[Trace]) -> None:
         numbers = _processes(trace)
         renamed = {}
         for number in sorted(numbers):
-            if any(_are_two(trace, other, number) for other in owners.get(number, ())):
+            if any(_are_two(trace, known_trace, number) for known_trace in owners.get(number, ())):
                 following = max(following, *owners, *numbers) + 1
                 renamed[number] = following
             owners.setdefault(renamed.get(number, number), []).append(trace)
         if renamed:
-            for part in ("activities", "host_calls", "operators", "ranges", "modules"):
-                frame: pl.DataFrame = getattr(trace, part)
+            for table in ("activities", "host_calls", "operators", "ranges", "modules"):
+                frame: pl.DataFrame = getattr(trace, table)
                 if "process" in frame.columns and frame.height:
-                    setattr(trace, part, frame.with_columns(pl.col("process").cast(_I).replace(renamed)))
+                    setattr(trace, table, frame.with_columns(pl.col("process").cast(_I).replace(renamed)))
 
 
 def _processes(trace: Trace) -> set[int]:
     """Return the numbers of the processes of a trace."""
-    parts = (getattr(trace, part) for part in ("activities", "host_calls", "operators", "ranges", "modules"))
-    columns = [f["process"].drop_nulls().unique() for f in parts if f.height and "process" in f.columns]
+    frames = (
+        getattr(trace, table) for table in ("activities", "host_calls", "operators", "ranges", "modules")
+    )
+    columns = [f["process"].drop_nulls().unique() for f in frames if f.height and "process" in f.columns]
     return {int(n) for column in columns for n in column}
 
 
@@ -183,7 +185,7 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
     """
     devices, maps, assumed = place_devices(traces)
     separate_processes(traces)
-    parts: dict[str, list[pl.DataFrame]] = {
+    frames: dict[str, list[pl.DataFrame]] = {
         k: [] for k in ("kernels", "host_calls", "operators", "ranges", "modules", "telemetry", "rejected")
     }
     operators = ranges = modules = 0
@@ -194,27 +196,29 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
             numbers = {"operator": operators, "range": ranges}
             if "module" in trace.activities.columns:
                 numbers["module"] = modules
-            parts["kernels"].append(
+            frames["kernels"].append(
                 trace.activities.with_columns(moved, *(pl.col(c) + n for c, n in numbers.items()))
             )
         if trace.telemetry.height:
-            parts["telemetry"].append(trace.telemetry.with_columns(to))
-        parts["host_calls"].append(trace.host_calls)
-        parts["operators"].append(
+            frames["telemetry"].append(trace.telemetry.with_columns(to))
+        frames["host_calls"].append(trace.host_calls)
+        frames["operators"].append(
             trace.operators.with_columns(pl.col("operator") + operators, pl.col("parent") + operators)
         )
-        parts["ranges"].append(trace.ranges.with_columns(pl.col("range") + ranges, pl.col("parent") + ranges))
+        frames["ranges"].append(
+            trace.ranges.with_columns(pl.col("range") + ranges, pl.col("parent") + ranges)
+        )
         if trace.modules.height:
-            parts["modules"].append(
+            frames["modules"].append(
                 trace.modules.with_columns(pl.col("module") + modules, pl.col("parent") + modules)
             )
         operators += trace.operators.height
         ranges += trace.ranges.height
         modules += trace.modules.height
-        parts["rejected"] += trace.rejected
+        frames["rejected"] += trace.rejected
         trace.activities = trace.host_calls = pl.DataFrame()
-    joined = {k: pl.concat(v, how="diagonal_relaxed") for k, v in parts.items() if v}
-    parts.clear()
+    joined = {k: pl.concat(v, how="diagonal_relaxed") for k, v in frames.items() if v}
+    frames.clear()
     empty = pl.DataFrame(
         schema={
             **{c: kind or _I for c, kind in _ACTIVITIES.items()},

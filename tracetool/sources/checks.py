@@ -62,7 +62,7 @@ def check_activities(
     if flagged.null_count() == frame.height:
         return _bounded(frame), []
     bad = frame.filter(flagged.is_not_null()).with_columns(flagged.drop_nulls().alias("reason"))
-    parts = []
+    rejected = []
     for (why,), rows in bad.group_by("reason", maintain_order=True):
         examples = rows.head(KEPT_ROWS)
         texts = examples.select(
@@ -71,8 +71,8 @@ def check_activities(
                 *[pl.col(c).cast(pl.String).fill_null("?") for c in ("name", "start_ns", "end_ns", "device")],
             )
         ).to_series()  # fmt: skip
-        parts.append(rejected_rows(source, _places(examples), str(why), texts, rows.height))
-    return _bounded(frame.filter(flagged.is_null())), parts
+        rejected.append(rejected_rows(source, _places(examples), str(why), texts, rows.height))
+    return _bounded(frame.filter(flagged.is_null())), rejected
 
 
 def _places(rows: pl.DataFrame) -> pl.Series:

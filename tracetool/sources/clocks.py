@@ -174,12 +174,12 @@ def _lent_offset(source: Source, sources: Sequence[Source]) -> tuple[int, str] |
     clock, span = source.trace.clock, _span(source.trace)
     if clock.domain != "boot" or clock.to_utc_ns is not None or span is None:
         return None
-    for other in sources:
-        lender, theirs = other.trace.clock, _span(other.trace)
+    for candidate in sources:
+        lender, theirs = candidate.trace.clock, _span(candidate.trace)
         if lender.domain != "boot" or lender.to_utc_ns is None or theirs is None:
             continue
         if theirs[0] <= span[1] and span[0] <= theirs[1]:
-            return lender.to_utc_ns, other.path.name
+            return lender.to_utc_ns, candidate.path.name
     return None
 
 

@@ -51,15 +51,15 @@ def narrow(frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
 
     For identities and launch geometry, never for times: what is added to or summed keeps its width.
     """
-    whole = [c for c in columns if frame.schema[c].is_integer()]
-    if not whole or not frame.height:
+    integer_columns = [c for c in columns if frame.schema[c].is_integer()]
+    if not integer_columns or not frame.height:
         return frame
     ends = frame.select(
-        *[pl.col(c).min().cast(pl.Int64).alias(f"{c}<") for c in whole],
-        *[pl.col(c).max().cast(pl.Int64).alias(f"{c}>") for c in whole],
+        *[pl.col(c).min().cast(pl.Int64).alias(f"{c}<") for c in integer_columns],
+        *[pl.col(c).max().cast(pl.Int64).alias(f"{c}>") for c in integer_columns],
     ).row(0, named=True)
     casts = []
-    for c in whole:
+    for c in integer_columns:
         low, high = ends[f"{c}<"] or 0, ends[f"{c}>"] or 0
         kind = next((k for k, limit in _NARROWER if -limit <= low and high < limit), pl.Int64())
         if kind != frame.schema[c]:
@@ -221,7 +221,7 @@ def _printable(text: str) -> str:
 
 def rejected_count(rejected: Iterable[pl.DataFrame]) -> int:
     """Return how many rows were rejected, listed or not."""
-    return sum(int(part["rows"].sum()) for part in rejected)
+    return sum(int(frame["rows"].sum()) for frame in rejected)
 
 
 #: What a monitor writes where it has no value, in lower case.

@@ -36,14 +36,14 @@ def join_counters(
     case only where one kernel of the run has it. Passes of one program (``pass_of_program``) count each
     launch again: those of each file are numbered from the run's first.
     """
-    parts = [
+    counted_tables = [
         s.trace.counted.with_columns(
             source=pl.lit(s.path.name),
             numbered=pl.lit(i if s.trace.details.get("pass_of_program") else -1),
         )
         for i, s in enumerate(sources)
     ]
-    launches = pl.concat(parts, how="diagonal_relaxed").with_row_index("row")
+    launches = pl.concat(counted_tables, how="diagonal_relaxed").with_row_index("row")
     absent = [pl.lit(None, dtype=pl.Int64).alias(c) for c in ITEMS if c not in launches.columns]
     launches = launches.with_columns(absent)
     signatures = tables["signatures"].filter(pl.col("kind") == "kernel")
@@ -57,7 +57,7 @@ def join_counters(
         matched = _matched(missed, ran, spelling)
         joined.append(matched)
         missed = missed.join(matched, on="row", how="anti")
-    whole = pl.concat([*joined, missed], how="diagonal_relaxed").sort("row")
+    with_signatures = pl.concat([*joined, missed], how="diagonal_relaxed").sort("row")
     notes = []
     if missed.height:
         names = missed["name"].unique(maintain_order=True)
@@ -66,7 +66,7 @@ def join_counters(
             f"{counted(missed.height, 'launch', 'launches')} of {launches.height} that were counted are of no"
             f" kernel of the run: {shown}{' and others' if len(names) > 3 else ''}"
         )
-    return whole.drop("row", "numbered", *ITEMS), notes
+    return with_signatures.drop("row", "numbered", *ITEMS), notes
 
 
 def _spelled(names: pl.Expr, spelling: str) -> pl.Expr:

@@ -84,8 +84,8 @@ def _may_be(device: Mapping[str, Any], matched: str, model: str) -> bool:
     """Return whether a GPU may be another than its name says: of other memory, or with other figures."""
     from tracetool.hardware.load import load_gpu
 
-    memory_bytes, asked = device["memory_bytes"], load_gpu(model, part="sensor")
-    if memory_bytes is None and match_gpu(device["name"], asked.memory_bytes) == model:
+    memory_bytes, named_gpu = device["memory_bytes"], load_gpu(model, part="sensor")
+    if memory_bytes is None and match_gpu(device["name"], named_gpu.memory_bytes) == model:
         return True
     return bool(differing_figures(load_gpu(matched, part="sensor"), memory_bytes, device["sm_count"]))
 
@@ -94,11 +94,11 @@ def _check_maker(unnamed: pl.DataFrame, model: str) -> None:
     """Refuse a GPU of another maker than those a trace does not name."""
     from tracetool.hardware.load import load_gpu  # every number of it: not for every start
 
-    others = unnamed.filter(pl.col("vendor") != load_gpu(model, part="sensor").vendor)["vendor"]
-    if len(others):
+    other_makers = unnamed.filter(pl.col("vendor") != load_gpu(model, part="sensor").vendor)["vendor"]
+    if len(other_makers):
         raise BadInput(
-            f"--gpu {model}: the trace was recorded on a GPU of {maker_title(others[0])}",
-            f"name that GPU, e.g. --gpu {example_gpu(others[0])}; the known ones: tracetool gpus",
+            f"--gpu {model}: the trace was recorded on a GPU of {maker_title(other_makers[0])}",
+            f"name that GPU, e.g. --gpu {example_gpu(other_makers[0])}; the known ones: tracetool gpus",
         )
 
 

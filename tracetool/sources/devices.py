@@ -29,10 +29,12 @@ def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         ``device`` and some of :data:`DEVICE_COLUMNS`, as another program wrote them.
     """
     schema = {**_SCHEMA, "sm_count": _I}
-    return pl.DataFrame([{c: _held(r.get(c), c) for c in schema} for r in rows], schema=schema, strict=False)
+    return pl.DataFrame(
+        [{c: _within_64_bits(r.get(c), c) for c in schema} for r in rows], schema=schema, strict=False
+    )
 
 
-def _held(value: Any, column: str) -> Any:
+def _within_64_bits(value: Any, column: str) -> Any:
     """Return a value as 64 bits hold it; a property beyond them stays one that no GPU has, to be said."""
     if not isinstance(value, int) or -(2**63) <= value < 2**63:
         return value
@@ -64,9 +66,9 @@ def _listed(trace: Trace) -> list[dict[str, Any]]:
         ]
         table = pl.concat([table, trace.devices.select(described)], how="diagonal")
     used: set[int] = set()
-    for part in (trace.activities, trace.telemetry):
-        if part.height:
-            used |= set(part["device"].drop_nulls().unique().to_list())
+    for table_of_rows in (trace.activities, trace.telemetry):
+        if table_of_rows.height:
+            used |= set(table_of_rows["device"].drop_nulls().unique().to_list())
     bare = sorted(used - set(table["device"].to_list()))
     table = pl.concat([table, pl.DataFrame({"device": bare}, schema={"device": pl.Int32})], how="diagonal")
     return list(table.sort("device").iter_rows(named=True))  # a row per GPU
@@ -87,9 +89,9 @@ def _same(
     """Return the run's number of a device already met, None for a new one."""
     uuid = plain_uuid(row["uuid"])
     if uuid:
-        for other in placed:
-            if plain_uuid(other["uuid"]) == uuid:
-                return int(other["device"])
+        for placed_row in placed:
+            if plain_uuid(placed_row["uuid"]) == uuid:
+                return int(placed_row["device"])
     if not log:
         return None
     at = _with_index(row, placed)

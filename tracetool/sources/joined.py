@@ -52,7 +52,7 @@ class JoinedRun:
             if name not in tables:
                 continue
             rows = tables[name]
-            numbers = self._kept(rows, kernels, column, first_ns)
+            numbers = self._numbers_kept(rows, kernels, column, first_ns)
             kernels = kernels.with_columns(pl.Series(column, numbers).gather(kernels[column]).alias(column))
             again = pl.Series(numbers)
             rows = rows.with_columns(again.gather(rows[column]).alias(column)).filter(
@@ -65,12 +65,14 @@ class JoinedRun:
         if "host_calls" in tables:
             calls = tables["host_calls"]
             self._write("host_calls", "host_calls", calls.filter(pl.col("start_ns") >= first_ns))
-        for name, parts in self._small.items():
+        for name, windows in self._small.items():
             if name in tables:
                 frame = tables[name]
-                parts.append(frame.with_columns(to) if "device" in frame.columns else frame)
+                windows.append(frame.with_columns(to) if "device" in frame.columns else frame)
 
-    def _kept(self, rows: pl.DataFrame, kernels: pl.DataFrame, column: str, first_ns: int) -> pl.Series:
+    def _numbers_kept(
+        self, rows: pl.DataFrame, kernels: pl.DataFrame, column: str, first_ns: int
+    ) -> pl.Series:
         """Return the run's number of each row of a numbered table, null for those left out."""
         row_number = pl.Series(column, np.arange(rows.height), dtype=pl.Int64)
         keep = (rows["start_ns"] >= first_ns) | row_number.is_in(
@@ -142,13 +144,15 @@ class JoinedRun:
         """Put kernels in their order under the final numbers; return how many rows each table has."""
         for writer in self._writers.values():
             writer.close()
-        parts = sorted((f for f in self.rows if f.startswith("kernels.")), key=lambda f: int(f.split(".")[1]))
+        kernel_tables = sorted(
+            (f for f in self.rows if f.startswith("kernels.")), key=lambda f: int(f.split(".")[1])
+        )
         lookup = pa.array(number)
         written = 0
         target = self.folder / "kernels.parquet"
         writer = None
-        for part in parts:
-            place = self.folder / f"{part}.parquet"
+        for table_name in kernel_tables:
+            place = self.folder / f"{table_name}.parquet"
             file = pq.ParquetFile(place)
             writer = writer or pq.ParquetWriter(
                 target, file.schema_arrow, compression="zstd", compression_level=1

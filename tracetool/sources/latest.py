@@ -44,8 +44,8 @@ class Latest:
         code = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         pair = group * len(self._keys) + code
         which = np.minimum(np.searchsorted(self._pairs, pair), len(self._pairs) - 1)
-        known = (self._keys[code] == key) & (self._pairs[which] == pair)
+        is_defined = (self._keys[code] == key) & (self._pairs[which] == pair)
         lowest = which * (self._last + 1)
         at = np.searchsorted(self._ranked, lowest + np.minimum(place, self._last), side="right") - 1
-        known &= (at >= 0) & (self._ranked[at] >= lowest)
-        return np.where(known, self._rows[at], -1)
+        is_defined &= (at >= 0) & (self._ranked[at] >= lowest)
+        return np.where(is_defined, self._rows[at], -1)

@@ -62,17 +62,17 @@ class Nest:
         Series of int, shape (q,)
             Rows in the caller's order.
         """
-        parts = []
+        intervals_of_threads = []
         rows = []
         for thread, which in _alike(group):
             first = self.group.search_sorted(thread, "left")
             count = self.group.search_sorted(thread, "right") - first
             instants = time if which is None else time.gather(which)
             # The last interval that began before or at each instant.
-            parts.append(last_not_after(self.start.slice(first, count), instants) + first)
+            intervals_of_threads.append(last_not_after(self.start.slice(first, count), instants) + first)
             if which is not None:
                 rows.append(which)
-        intervals = pl.concat(parts) if parts else pl.Series(dtype=_PLACE)
+        intervals = pl.concat(intervals_of_threads) if intervals_of_threads else pl.Series(dtype=_PLACE)
         if rows:
             intervals = pl.DataFrame({"row": pl.concat(rows), "found": intervals}).sort("row")["found"]
         shut = (self.end.gather(intervals) < time).arg_true()

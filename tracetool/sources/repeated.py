@@ -26,17 +26,17 @@ def without_repeats(
     earlier: dict[tuple[object, ...], Path] = {}
     sizes = [path.stat().st_size if (path := path_of(one)).is_file() else 0 for one in named]
     repeated = {size for size in sizes if size and sizes.count(size) > 1}
-    kept, sentences = [], []
+    first_named, sentences = [], []
     for one, size in zip(named, sizes, strict=True):
         path = path_of(one)
         if path.is_fifo():  # two reads of a pipe differ
-            kept.append(one)
+            first_named.append(one)
             continue
         key = (size, file_sha256(path)) if size in repeated else (os.path.realpath(path),)
         if (first := earlier.setdefault(key, path)) is path:
-            kept.append(one)
+            first_named.append(one)
         elif os.path.realpath(first) == os.path.realpath(path):
             sentences.append(f"{first} is named more than once: it counts once")
         else:
             sentences.append(f"{first}: another file holds the same: it counts once")
-    return kept, sentences
+    return first_named, sentences

@@ -145,12 +145,12 @@ def _table_rows(file: Path) -> tuple[pl.DataFrame, int]:
         # A request that failed is stated; a table without the column holds those that came back.
         finished=pl.col("success").str.to_lowercase().ne("false").fill_null(value=True),
     )
-    whole = timed.filter(
+    with_times = timed.filter(
         pl.all_horizontal(pl.col("start", "end").is_finite()), pl.col("start") < pl.col("end")
     )
-    dated = whole.filter(pl.col("start") > _EARLIEST_S, pl.col("end") < _LATEST_S)
-    if whole.height and not dated.height:
-        first_s = float(whole.select(pl.col("start").min()).item())
+    dated = with_times.filter(pl.col("start") > _EARLIEST_S, pl.col("end") < _LATEST_S)
+    if with_times.height and not dated.height:
+        first_s = float(with_times.select(pl.col("start").min()).item())
         raise BadInput.in_file(
             file,
             f"its times do not count from 1970: the first request starts at {first_s:.10g} s",

@@ -114,10 +114,10 @@ def number_distinct(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
         code = code.scatter(each["#row"] - block["#row"][0], each["#code"])
         return code, groups["#row"].list.first(), groups.drop("#row", "#code")
 
-    found = each_block(coded, distinct)
-    codes = [code for code, _, _ in found]
-    firsts = [first for _, first, _ in found]
-    keys = [key for _, _, key in found]
+    blocks = each_block(coded, distinct)
+    codes = [code for code, _, _ in blocks]
+    firsts = [first for _, first, _ in blocks]
+    keys = [key for _, _, key in blocks]
     if len(keys) > 1:
         groups = pl.concat(keys).with_columns(pl.concat(firsts).alias("#first")).with_row_index("#met")
         groups = groups.group_by(names).agg("#met", pl.col("#first").first())

@@ -20,7 +20,7 @@ def header_names(line: str) -> list[str]:
     >>> header_names('"Kind","Agent_Id", Queue_Id')
     ['Kind', 'Agent_Id', 'Queue_Id']
     """
-    return [part.strip().strip('"').strip() for part in line.lstrip("\ufeff").split(",")]
+    return [name.strip().strip('"').strip() for name in line.lstrip("\ufeff").split(",")]
 
 
 def header_line(path: Path) -> str:

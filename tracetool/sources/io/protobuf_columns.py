@@ -103,23 +103,25 @@ class Fields:
     def last_wholes(self, number: int) -> Wholes:
         """Return the last value of a field of each message, 0 where it is absent or no varint."""
         rows = self.last(self.are(number))
-        some = np.flatnonzero(rows >= 0)
+        with_field = np.flatnonzero(rows >= 0)
         values = np.zeros(self.messages, np.uint64)
-        values[some] = np.where(self.wire[rows[some]] == VARINT, self.value[rows[some]], np.uint64(0))
+        values[with_field] = np.where(
+            self.wire[rows[with_field]] == VARINT, self.value[rows[with_field]], np.uint64(0)
+        )
         return values
 
     def last_bytes(self, number: int) -> Ints:
         """Return the row of each message's last value of a field, -1 where it is absent or no bytes."""
         rows = self.last(self.are(number))
-        some = np.flatnonzero(rows >= 0)
-        rows[some[self.wire[rows[some]] == VARINT]] = -1
+        with_field = np.flatnonzero(rows >= 0)
+        rows[with_field[self.wire[rows[with_field]] == VARINT]] = -1
         return rows
 
     def have(self, chosen: Bools) -> Bools:
         """Return which messages have a field among those chosen."""
-        some = np.zeros(self.messages, np.bool_)
-        some[self.message[chosen]] = True
-        return some
+        have_field = np.zeros(self.messages, np.bool_)
+        have_field[self.message[chosen]] = True
+        return have_field
 
     def inner(self, rows: Ints) -> Fields:
         """Return the fields of the messages that some fields hold.
@@ -192,17 +194,17 @@ def signed_wholes(values: Wholes) -> Ints:
     return values.view(np.int64)
 
 
-def joined(parts: list[tuple[NDArray[Any], ...]], *kinds: type) -> list[NDArray[Any]]:
+def joined(chunks: list[tuple[NDArray[Any], ...]], *kinds: type) -> list[NDArray[Any]]:
     """Return columns from their parts, which are given up; of these types where there are none."""
-    if not parts:
+    if not chunks:
         return [np.zeros(0, kind) for kind in kinds]
-    columns = list(map(list, zip(*parts, strict=True)))
-    parts.clear()
-    whole = []
+    columns = list(map(list, zip(*chunks, strict=True)))
+    chunks.clear()
+    concatenated = []
     for column in columns:
-        whole.append(np.concatenate(column))
+        concatenated.append(np.concatenate(column))
         column.clear()  # not all columns lie in memory twice
-    return whole
+    return concatenated
 
 
 def read_fields(raw: bytes, starts: Ints, ends: Ints) -> Fields:
@@ -214,7 +216,7 @@ def read_fields(raw: bytes, starts: Ints, ends: Ints) -> Fields:
     ([0, 1], [1, 2], [150, 2], [3, 5])
     """
     content = np.frombuffer(raw, np.uint8)
-    parts: list[tuple[NDArray[Any], ...]] = []
+    chunks: list[tuple[NDArray[Any], ...]] = []
     broken: list[Ints] = []
     faults: list[str] = []
     which = np.flatnonzero(starts < ends)
@@ -226,11 +228,11 @@ def read_fields(raw: bytes, starts: Ints, ends: Ints) -> Fields:
             first = int(np.flatnonzero(fault)[0])
             faults.append(f"{_FAULTS[int(fault[first])]} at byte {int(at[first])}")
             which, end, after, *columns = (c[fault == 0] for c in (which, end, after, *columns))
-        parts.append((which, *columns))
+        chunks.append((which, *columns))
         more = after < end
         at, end, which = (after, end, which) if more.all() else (after[more], end[more], which[more])
-    _one_by_one(raw, (which, at, end), parts, broken, faults)
-    message, number, wire, value, start = joined(parts, np.int64, np.int64, np.int8, np.uint64, np.int64)
+    _one_by_one(raw, (which, at, end), chunks, broken, faults)
+    message, number, wire, value, start = joined(chunks, np.int64, np.int64, np.int8, np.uint64, np.int64)
     of_broken = np.concatenate(broken) if broken else np.zeros(0, np.int64)
     return Fields(raw, len(starts), message, number, wire, value, start, of_broken, "".join(faults[:1]))
 
@@ -249,13 +251,15 @@ def _one_each(content: NDArray[np.uint8], at: Ints, end: Ints) -> tuple[NDArray[
     wire = (key & np.uint64(7)).astype(np.int8)
     number = (key >> np.uint64(3)).astype(np.int64)
     is_whole, is_bytes = wire == VARINT, wire == BYTES
-    known = is_whole | is_bytes
-    if known.all():
+    is_varint_or_bytes = is_whole | is_bytes
+    if is_varint_or_bytes.all():
         value, start, fault_of_value = varints(content, start, end)
     else:
         value = np.where(wire == FIXED64, np.uint64(8), np.uint64(4))
-        rows = np.flatnonzero(known)
-        fault_of_value = np.where(known | (wire == FIXED64) | (wire == FIXED32), 0, 3).astype(np.int8)
+        rows = np.flatnonzero(is_varint_or_bytes)
+        fault_of_value = np.where(is_varint_or_bytes | (wire == FIXED64) | (wire == FIXED32), 0, 3).astype(
+            np.int8
+        )
         value[rows], start[rows], fault_of_value[rows] = varints(content, start[rows], end[rows])
     fault = np.where(fault, fault, fault_of_value)
     room = np.maximum(end - start, 0).astype(np.uint64)
@@ -294,29 +298,29 @@ def varints(content: NDArray[np.uint8], at: Ints, end: Ints) -> tuple[Wholes, In
 
 def _one_by_one(
     raw: bytes,
-    left: tuple[Ints, Ints, Ints],
-    parts: list[tuple[NDArray[Any], ...]],
+    remaining: tuple[Ints, Ints, Ints],
+    chunks: list[tuple[NDArray[Any], ...]],
     broken: list[Ints],
     faults: list[str],
 ) -> None:
     """Read what is left of few messages: which, from where, up to where."""
     view = memoryview(raw)
-    taken: list[tuple[int, ...]] = []
-    for message, begin, stop in zip(*(column.tolist() for column in left), strict=True):
+    pending: list[tuple[int, ...]] = []
+    for message, begin, stop in zip(*(column.tolist() for column in remaining), strict=True):
         try:
             for number, kind, value, place in spans(view[begin:stop]):
-                taken.append((message, number, kind, value, place + begin))
-                if len(taken) == _TAKEN:
-                    parts.append(_columns(taken))
-                    taken = []
+                pending.append((message, number, kind, value, place + begin))
+                if len(pending) == _TAKEN:
+                    chunks.append(_columns(pending))
+                    pending = []
         except BrokenMessage as error:
             broken.append(np.array([message]))
             faults.append(str(error))
-    if taken:
-        parts.append(_columns(taken))
+    if pending:
+        chunks.append(_columns(pending))
 
 
-def _columns(taken: list[tuple[int, ...]]) -> tuple[NDArray[Any], ...]:
-    message, number, wire, value, place = np.array(taken, np.uint64).T
-    whole = (c.astype(np.int64) for c in (message, number, place))
-    return next(whole), next(whole), wire.astype(np.int8), value.copy(), next(whole)
+def _columns(records: list[tuple[int, ...]]) -> tuple[NDArray[Any], ...]:
+    message, number, wire, value, place = np.array(records, np.uint64).T
+    integers = (c.astype(np.int64) for c in (message, number, place))
+    return next(integers), next(integers), wire.astype(np.int8), value.copy(), next(integers)

@@ -51,19 +51,19 @@ def windows(raw: bytes) -> Iterator[Window]:
     at = begin = 0
     stretch = _STRETCH[0]
     while at < len(raw):
-        parts: list[tuple[Ints, Ints]] = []
+        spans: list[tuple[Ints, Ints]] = []
         count = 0
         while at < min(begin + WINDOW_BYTES, len(raw)) and count < WINDOW_MESSAGES:
             starts, ends = _chained(content, at, stretch)
             after = int(ends[-1]) if len(ends) else at
             stretch = min(max(2 * (after - at), _STRETCH[0]), _STRETCH[1])
-            parts.append((starts, ends))
+            spans.append((starts, ends))
             at, count = after, count + len(starts)
             if len(starts) < FEW:
                 starts, ends, at = _framed(raw, at)
-                parts.append((starts, ends))
+                spans.append((starts, ends))
                 count += len(starts)
-        starts, ends = (np.concatenate(column) for column in zip(*parts, strict=True))
+        starts, ends = (np.concatenate(column) for column in zip(*spans, strict=True))
         yield Window(starts, ends, begin, at)
         begin = at
 

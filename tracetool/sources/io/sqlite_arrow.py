@@ -101,8 +101,8 @@ class Readers:
             # A table that is what it says is read as it is; what is not has every cell looked at.
             for streams in (plain, None):
                 try:
-                    parts = (streams or begin(cautious=True)).frames()
-                    return _stacked([frame for part in parts for frame in part], columns)
+                    halves = (streams or begin(cautious=True)).frames()
+                    return _stacked([frame for half in halves for frame in half], columns)
                 except (
                     _Dirty,
                     ImportError,
@@ -230,11 +230,13 @@ def _text(cells: pl.Series) -> pl.Series:
 _WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 1, pl.Int16(): 2, pl.Int32(): 4, pl.Int64(): 8}
 
 
-def _stacked(parts: list[pl.DataFrame], columns: Wanted) -> pl.DataFrame:
+def _stacked(frames: list[pl.DataFrame], columns: Wanted) -> pl.DataFrame:
     """Put parts one below the other, each column as wide as its widest part; nothing else is copied."""
-    filled = [p for p in parts if p.height]
+    filled = [frame for frame in frames if frame.height]
     if not filled:
         return pl.DataFrame(schema={name: kind for name, (_, kind) in columns.items()})
-    wide = {c: [p.schema[c] for p in filled] for c in filled[0].columns}
+    wide = {c: [frame.schema[c] for frame in filled] for c in filled[0].columns}
     kinds = {c: max(types, key=lambda kind: _WIDTHS.get(kind, 0)) for c, types in wide.items()}
-    return pl.concat([p.cast({c: k for c, k in kinds.items() if p.schema[c] != k}) for p in filled])
+    return pl.concat(
+        [frame.cast({c: k for c, k in kinds.items() if frame.schema[c] != k}) for frame in filled]
+    )

@@ -214,15 +214,15 @@ def start_columns(
         frame = big()
         if frame is None:
             selection = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in selected.values())
-            found = db.execute(f'SELECT {selection} FROM "{table}"')  # noqa: S608 - names from the file's own catalog
-            parts = [_typed(block, selected, schema) for block in bounded_rows(path, table, found)]
-            frame = pl.concat(parts) if parts else _typed([], selected, schema)
+            cursor = db.execute(f'SELECT {selection} FROM "{table}"')  # noqa: S608 - names from the file's own catalog
+            blocks = [_typed(block, selected, schema) for block in bounded_rows(path, table, cursor)]
+            frame = pl.concat(blocks) if blocks else _typed([], selected, schema)
         if only:
             frame = frame.filter(pl.col("#only").is_in(list(only[1])))
-        wanted = {n: kind for n, kind in schema.items() if n != "#only"}
+        dtypes = {n: kind for n, kind in schema.items() if n != "#only"}
         return frame.with_columns(
-            pl.lit(None, dtype=kind).alias(n) for n, kind in wanted.items() if n not in frame.columns
-        ).select(list(wanted))
+            pl.lit(None, dtype=kind).alias(n) for n, kind in dtypes.items() if n not in frame.columns
+        ).select(list(dtypes))
 
     return rows
 

@@ -80,17 +80,17 @@ def read_counters(store: Store, warnings: list[str]) -> pl.DataFrame:
     read = [c for c in counters if c.quantity]
     tables = sorted({c.table for c in read})
     places = _places(read, tables, gpus)
-    parts = []
+    readings = []
     for table in tables:
         of_table = [c for c in read if c.table == table]
         if places[table] is not None:
-            parts.append(
+            readings.append(
                 _readings(store, of_table, warnings).with_columns(gpu=pl.lit(places[table], dtype=_I))
             )
-    taken = {(c.table, c.column) for c in read if places[c.table] is not None}
-    _name_others(store, [c for c in counters if (c.table, c.column) not in taken], warnings)
-    parts = [p for p in parts if p.height]
-    return pl.concat(parts, how="diagonal").sort("gpu", "time_ns") if parts else pl.DataFrame()
+    used_columns = {(c.table, c.column) for c in read if places[c.table] is not None}
+    _name_others(store, [c for c in counters if (c.table, c.column) not in used_columns], warnings)
+    readings = [p for p in readings if p.height]
+    return pl.concat(readings, how="diagonal").sort("gpu", "time_ns") if readings else pl.DataFrame()
 
 
 def _gpus(store: Store) -> list[dict[str, Any]]:
@@ -130,8 +130,8 @@ def _described(
     store: Store, table: str, columns: Mapping[str, pl.DataType], *keys: str
 ) -> dict[tuple[str, ...], dict[str, Any]]:
     """Return the rows of a table by key. Numbers of domains may fill 64 bits: they are compared as text."""
-    whole = {**columns, **{k: columns.get(k, _S) for k in keys}}
-    numbers = {c: (_I if c.endswith("Id") else kind) for c, kind in whole.items()}
+    all_columns = {**columns, **{k: columns.get(k, _S) for k in keys}}
+    numbers = {c: (_I if c.endswith("Id") else kind) for c, kind in all_columns.items()}
     frame = store.read(table, numbers).drop("rowid").with_columns(pl.col(c).cast(_S) for c in numbers)
     frame = frame.drop_nulls(keys).unique(keys, keep="first", maintain_order=True)
     return {tuple(row[k] for k in keys): row for row in frame.iter_rows(named=True)}
@@ -166,9 +166,9 @@ def _place(text: str, gpus: Sequence[dict[str, Any]]) -> int | None:
     return None
 
 
-def _alike(one: str | None, other: str) -> bool:
+def _alike(one: str | None, another: str) -> bool:
     """Say whether two unique ids or bus addresses are one; the domain of a bus may have 4 or 8 digits."""
-    first, second = (t.lower().lstrip("0") for t in (one or "", other))
+    first, second = (t.lower().lstrip("0") for t in (one or "", another))
     return bool(first) and first == second
 
 

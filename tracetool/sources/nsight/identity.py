@@ -32,8 +32,8 @@ def _settings(read: Read) -> dict[str, str]:
 def versions(read: Read) -> tuple[str | None, str | None]:
     """Return the product and schema version, None where the export does not say."""
     settings = _settings(read)
-    parts = [settings.get(f"EXPORT_SCHEMA_VERSION_{p}") for p in ("MAJOR", "MINOR", "MICRO")]
-    schema = ".".join(p for p in parts if p is not None) or None
+    numbers = [settings.get(f"EXPORT_SCHEMA_VERSION_{p}") for p in ("MAJOR", "MINOR", "MICRO")]
+    schema = ".".join(p for p in numbers if p is not None) or None
     return settings.get("EXPORT_PRODUCT_VERSION"), schema
 
 

@@ -114,12 +114,12 @@ def work_of(metrics: pl.DataFrame) -> pl.DataFrame:
 
 def _first(frame: pl.DataFrame, choices: tuple[tuple[str, str], ...]) -> pl.DataFrame:
     """Return the value of the first choice that each launch has."""
-    parts = [
+    by_rank = [
         frame.filter((pl.col("metric") == metric) & (pl.col("base") == base)).with_columns(rank=pl.lit(rank))
         for rank, (metric, base) in enumerate(choices)
     ]
-    whole = pl.concat(parts).sort("rank", maintain_order=True)
-    return whole.unique("launch_key", keep="first", maintain_order=True).select("launch_key", "value")
+    all_choices = pl.concat(by_rank).sort("rank", maintain_order=True)
+    return all_choices.unique("launch_key", keep="first", maintain_order=True).select("launch_key", "value")
 
 
 def _operations(frame: pl.DataFrame) -> pl.DataFrame:
@@ -144,18 +144,23 @@ def _terms(metrics: list[str]) -> pl.DataFrame:
     met: set[tuple[str, str]] = set()
     # Whole counts before those of a cycle, and each once: pages hold one count under several names.
     for metric in sorted(metrics, key=lambda m: ("per_cycle" in m or m.startswith("derived"), m)):
-        if (part := _INSTRUCTION.match(metric)) and (part["kind"], part["op"]) not in met:
-            met.add((part["kind"], part["op"]))
-            weight = 2.0 if part["op"] == "fma" and not part["x2"] else 1.0
-            per_cycle = bool(part["rate"] or part["x2"])
-            rows.append({"metric": metric, "what": names[part["kind"]], "weight": weight, "rate": per_cycle})
+        if (instruction := _INSTRUCTION.match(metric)) and (
+            instruction["kind"],
+            instruction["op"],
+        ) not in met:
+            met.add((instruction["kind"], instruction["op"]))
+            weight = 2.0 if instruction["op"] == "fma" and not instruction["x2"] else 1.0
+            per_cycle = bool(instruction["rate"] or instruction["x2"])
+            rows.append(
+                {"metric": metric, "what": names[instruction["kind"]], "weight": weight, "rate": per_cycle}
+            )
         elif _TENSOR_BUSY.match(metric):
             rows.append({"metric": metric, "what": "tensor instructions", "weight": 1.0, "rate": False})
     tensor = [m for m in metrics if _TENSOR.match(m)]
     plain = [m for m in tensor if "_op_" not in m] or tensor
-    whole = [m for m in plain if not m.endswith("per_cycle_elapsed")] or plain
-    stems = [m.split(".")[0] for m in whole]
-    for metric, stem in zip(whole, stems, strict=True):
+    totals = [m for m in plain if not m.endswith("per_cycle_elapsed")] or plain
+    stems = [m.split(".")[0] for m in totals]
+    for metric, stem in zip(totals, stems, strict=True):
         if not any(stem != s and stem.startswith(f"{s}_") for s in stems):  # a part of another
             rate = metric.endswith("per_cycle_elapsed")
             rows.append({"metric": metric, "what": "tensor", "weight": 1.0, "rate": rate})

@@ -225,15 +225,17 @@ def read_export(path: Path) -> Trace:
         trace = Trace("Nsight Systems", clock, product, schema)
         kernels = _kernels(export)
         ran = kernels.height
-        parts = [kernels, *_copies(export)]
-        nodes = pl.concat([p.select(pl.col("process", "correlation", "graph_node").cast(_I)) for p in parts])
-        parts.append(_graphs(export, nodes, trace))
+        tables = [kernels, *_copies(export)]
+        nodes = pl.concat(
+            [rows.select(pl.col("process", "correlation", "graph_node").cast(_I)) for rows in tables]
+        )
+        tables.append(_graphs(export, nodes, trace))
         tagged = [
-            p.rename({"rowid": "place"}).with_columns(place_of=pl.lit(f"{t} row").cast(_CATEGORY))
-            for p, t in zip(parts, (KERNEL, MEMCPY, MEMSET, GRAPH), strict=True)
+            rows.rename({"rowid": "place"}).with_columns(place_of=pl.lit(f"{t} row").cast(_CATEGORY))
+            for rows, t in zip(tables, (KERNEL, MEMCPY, MEMSET, GRAPH), strict=True)
         ]
         trace.activities = pl.concat(tagged, how="diagonal_relaxed")
-        del kernels, parts, tagged
+        del kernels, tables, tagged
         trace.host_calls = _calls(export)
         trace.operators, trace.ranges = read_annotations(export.read, export.named)
         sampled = [read_metrics(store, trace.warnings), read_counters(store, trace.warnings)]

@@ -44,10 +44,10 @@ def whole_numbers(values: Iterable[Any]) -> pl.Series:
     try:
         return pl.Series(cells, dtype=pl.Int64, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        return pl.Series([_whole(v) for v in cells], dtype=pl.Int64)
+        return pl.Series([_as_integer(v) for v in cells], dtype=pl.Int64)
 
 
-def _whole(value: Any) -> int | None:
+def _as_integer(value: Any) -> int | None:
     if isinstance(value, str):
         digits = re.search(r"-?\d+", value)
         value = int(digits[0]) if digits and len(digits[0]) < 20 else None
@@ -102,8 +102,8 @@ def scaled_times(ts: pl.Series, dur: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 def _scaled(us: pl.Expr) -> pl.Expr:
     """Return microseconds as whole nanoseconds, null for what is no time."""
-    whole = us.floor()
-    ns = whole.cast(pl.Int64, strict=False) * 1000 + ((us - whole) * 1000).round().cast(
+    whole_us = us.floor()
+    ns = whole_us.cast(pl.Int64, strict=False) * 1000 + ((us - whole_us) * 1000).round().cast(
         pl.Int64, strict=False
     )
     return pl.when(us.abs() < _LIMIT_US).then(ns)
@@ -128,9 +128,9 @@ def exact_ns(raw: Sequence[bytes]) -> pl.Series:
     """
     text = pl.Series(raw, dtype=pl.Binary).cast(pl.String, strict=False).str.strip_chars(' \t\r\n"')
     digits = text.str.extract_groups(r"^(-?)(\d{1,16})(?:\.(\d+))?$").struct.unnest()
-    sign, whole, fraction = (pl.col(c) for c in digits.columns)
+    sign, whole_us, fraction = (pl.col(c) for c in digits.columns)
     tenths = fraction.fill_null("0").str.slice(0, 4).str.pad_end(4, "0").cast(pl.Int64)
-    ns = whole.cast(pl.Int64) * 1000 + (tenths + 5) // 10
+    ns = whole_us.cast(pl.Int64) * 1000 + (tenths + 5) // 10
     whole_ns = digits.select(pl.when(sign == "-").then(-ns).otherwise(ns)).to_series()
     odd = (whole_ns.is_null() & text.is_not_null() & (text != "null")).arg_true()
     return whole_ns.scatter(odd, [_decimal_ns(t) for t in text.gather(odd)]) if len(odd) else whole_ns

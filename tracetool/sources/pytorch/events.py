@@ -97,9 +97,9 @@ class EventReader:
                 break
         raise self._fault("has no traceEvents list", 0)
 
-    def _bare(self, rest: bytes) -> bytes:
+    def _bare(self, remaining: bytes) -> bytes:
         self._is_list = True
-        return rest
+        return remaining
 
     _is_list = False
 
@@ -145,15 +145,15 @@ class EventReader:
         """Return the events before ``end``, None where the text is not a list of whole values."""
         first = _COMMA.match(buffer)
         # Joined at once: big texts are copied no oftener than need be.
-        whole = b"".join((b"[", memoryview(buffer)[first.end() if first else 0 : end], b"]"))
+        text = b"".join((b"[", memoryview(buffer)[first.end() if first else 0 : end], b"]"))
         try:
-            return Chunk(self.count, self._events.decode(whole), whole)
+            return Chunk(self.count, self._events.decode(text), text)
         except msgspec.ValidationError:
-            return self._one_by_one(whole)
+            return self._one_by_one(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-        repaired = _repaired(whole)
-        if repaired == whole:
+        repaired = _repaired(text)
+        if repaired == text:
             return None
         try:
             return Chunk(self.count, self._events.decode(repaired), repaired)
@@ -190,11 +190,11 @@ class EventReader:
     def _last(self, buffer: bytes) -> Chunk:
         """Return the last events and read what stands behind them."""
         opening = b"[" if self._is_list else b'{"traceEvents":['
-        whole = opening + buffer.lstrip().removeprefix(b",")
+        document = opening + buffer.lstrip().removeprefix(b",")
         # Old profilers end a list with a comma, and a crash leaves it open: Chrome's own viewer takes both.
         fault: Exception | None = None
         for fix in (bytes, _repaired):  # only where it has to be: it looks at every byte
-            text = fix(whole)
+            text = fix(document)
             try:
                 if self._is_list:
                     return self._count(Chunk(self.count, self._events.decode(text), text))
@@ -223,11 +223,11 @@ class EventReader:
         if self._is_list:
             return self._one_by_one(text)
         try:
-            parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            sections = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
             self._read_header(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadInput):
             return None
-        return self._one_by_one(bytes(parts["traceEvents"]))
+        return self._one_by_one(bytes(sections["traceEvents"]))
 
 
 def _repaired(text: bytes) -> bytes:

@@ -147,8 +147,8 @@ class Gathered:
         ts = numbers(stamps)
         last = ts.abs().max()
         if isinstance(last, float) and last >= EXACT_US and not all(type(t) is int for t in stamps):
-            parts = [exact_times(raw, which) for _, raw, which in self.parts]
-            start, length = (pl.concat([p[i] for p in parts]) for i in (0, 1))
+            exact = [exact_times(raw, which) for _, raw, which in self.parts]
+            start, length = (pl.concat([times[i] for times in exact]) for i in (0, 1))
         else:
             start, length = scaled_times(ts, numbers(self.cells["dur"]))
         return start + base_ns, length
@@ -163,8 +163,8 @@ def _as_bytes(raws: list[Any]) -> list[bytes]:
     """
     if not any(raws):
         return [b""] * len(raws)
-    parts = b"\0".join(raws).split(b"\0")
-    return parts if len(parts) == len(raws) else list(map(bytes, raws))
+    texts = b"\0".join(raws).split(b"\0")
+    return texts if len(texts) == len(raws) else list(map(bytes, raws))
 
 
 class Places(dict[Any, list[int]]):

@@ -121,25 +121,25 @@ class _Reader:
         self.stages += int((packets.last_bytes(_STAGE) >= 0).sum())
         for number, learn in ((_TRACK, self._learn_tracks), (_INTERNED, self._learn_names)):
             rows = packets.last_bytes(number)
-            some = np.flatnonzero(rows >= 0)
-            if len(some):
-                learn(some + self.packets, packets.inner(rows[some]))
+            with_field = np.flatnonzero(rows >= 0)
+            if len(with_field):
+                learn(with_field + self.packets, packets.inner(rows[with_field]))
         rows = packets.last_bytes(_EVENT)
-        some = np.flatnonzero(rows >= 0)
-        start = packets.start[rows[some]]
-        end = start + packets.value[rows[some]].astype(np.int64)
-        time_ns = packets.last_wholes(_TIME)[some]
-        self.waiting.append((packets.raw, some + self.packets, time_ns, start, end))
+        with_field = np.flatnonzero(rows >= 0)
+        start = packets.start[rows[with_field]]
+        end = start + packets.value[rows[with_field]].astype(np.int64)
+        time_ns = packets.last_wholes(_TIME)[with_field]
+        self.waiting.append((packets.raw, with_field + self.packets, time_ns, start, end))
         self.packets += packets.messages
 
     def _learn_tracks(self, _: Ints, tracks: Fields) -> None:
         threads, processes = tracks.last_bytes(4), tracks.last_bytes(3)
         rows = np.where(threads >= 0, threads, processes)
-        some = np.flatnonzero(rows >= 0)
-        stated = tracks.inner(rows[some])
+        with_field = np.flatnonzero(rows >= 0)
+        stated = tracks.inner(rows[with_field])
         where = np.full((2, tracks.messages), None, np.object_)
         for which, number in enumerate((1, 2)):
-            where[which, some] = signed_wholes(stated.last_wholes(number))
+            where[which, with_field] = signed_wholes(stated.last_wholes(number))
         self.tracks.update(
             zip(tracks.last_wholes(1).tolist(), zip(*where.tolist(), strict=True), strict=True)
         )
@@ -149,8 +149,8 @@ class _Reader:
         entries = interned.inner(rows)
         text = np.zeros(entries.messages, np.int64)
         spelled = entries.last_bytes(2)
-        some = np.flatnonzero(spelled >= 0)
-        text[some] = self.texts.of(entries, spelled[some])
+        with_field = np.flatnonzero(spelled >= 0)
+        text[with_field] = self.texts.of(entries, spelled[with_field])
         self.names.append((packet[interned.message[rows]], entries.last_wholes(1), text))
 
     def result(self) -> Recorded:
@@ -158,7 +158,7 @@ class _Reader:
         packet, key, text = joined(self.names, np.int64, np.uint64, np.int64)
         names = Latest(np.zeros(len(packet), np.int64), key, packet)
         notes, count = Notes(self.texts), 0
-        parts: list[tuple[Numbers, ...]] = []
+        event_columns: list[tuple[Numbers, ...]] = []
         for raw, packets, time_ns, start, end in self.waiting:
             events = read_fields(raw, start, end).sound()
             kind = events.last_wholes(9)
@@ -168,9 +168,9 @@ class _Reader:
             name = self._named(events, packets, names, text)
             timed = begins | (kind == _END)
             columns = (begins, name, events.last_wholes(11), time_ns)
-            parts.append(tuple(column[timed] for column in columns))
+            event_columns.append(tuple(column[timed] for column in columns))
         self.waiting.clear()
-        begins, name, track, time_ns = joined(parts, np.bool_, np.int64, np.uint64, np.uint64)
+        begins, name, track, time_ns = joined(event_columns, np.bool_, np.int64, np.uint64, np.uint64)
         end = _ends(track, begins)
         slices = Slices(
             name[begins], track[begins], time_ns[begins], time_ns[end] if len(end) else time_ns[:0]
@@ -182,9 +182,9 @@ class _Reader:
         rows = names.find(np.zeros(events.messages, np.int64), events.last_wholes(10), packets)
         name = np.where(rows >= 0, text[rows], 0) if len(text) else np.zeros(events.messages, np.int64)
         spelled = events.last_bytes(23)
-        some = np.flatnonzero(spelled >= 0)
-        stated = self.texts.of(events, spelled[some])
-        name[some] = np.where(stated > 0, stated, name[some])
+        with_field = np.flatnonzero(spelled >= 0)
+        stated = self.texts.of(events, spelled[with_field])
+        name[with_field] = np.where(stated > 0, stated, name[with_field])
         return name
 
     def _recorded(self, slices: Slices, ended: Bools, notes: Notes) -> Recorded:
@@ -233,13 +233,13 @@ def _ends(track: Wholes, begins: Bools) -> Ints:
     floor = -group * (2 * len(group) + 2)
     level = steps - np.repeat(outside, np.diff(first, append=len(group))) + floor
     lowest = np.minimum(np.concatenate([floor[:1], np.minimum.accumulate(level)[:-1]]), floor)
-    taken = np.flatnonzero(~begin & (level >= lowest))
-    waiting, ending = group[begin], group[taken]
-    turn = np.arange(len(taken)) - np.searchsorted(ending, ending) + np.searchsorted(waiting, ending)
+    ends_within = np.flatnonzero(~begin & (level >= lowest))
+    waiting, ending = group[begin], group[ends_within]
+    turn = np.arange(len(ends_within)) - np.searchsorted(ending, ending) + np.searchsorted(waiting, ending)
     number = np.empty(len(group), np.int64)
     number[begins] = np.arange(len(waiting))
     end = np.full(len(waiting), -1)
-    end[number[order[begin]][turn]] = order[taken]
+    end[number[order[begin]][turn]] = order[ends_within]
     return end
 
 

@@ -70,15 +70,15 @@ class Notes:
         """
         rows = np.flatnonzero(events.are(4, varint=False) & (number[events.message] >= 0))
         for at in range(0, len(rows), WINDOW_MESSAGES):
-            some = rows[at : at + WINDOW_MESSAGES]
-            notes = events.inner(some)
+            block = rows[at : at + WINDOW_MESSAGES]
+            notes = events.inner(block)
             kind, value = self._stated(notes)
             nested = np.flatnonzero(kind == _NESTED)
-            value[nested] = self._decoded(events, some[nested])
+            value[nested] = self._decoded(events, block[nested])
             place = self._places(notes)
-            kept = np.flatnonzero(place >= 0)
-            event = number[events.message[some[kept]]]
-            self._parts.append((event, place[kept], kind[kept], value[kept]))
+            named = np.flatnonzero(place >= 0)
+            event = number[events.message[block[named]]]
+            self._parts.append((event, place[named], kind[named], value[named]))
 
     def _places(self, notes: Fields) -> NDArray[np.int8]:
         """Return which of the names that are read each annotation has, -1 for others."""
@@ -95,13 +95,13 @@ class Notes:
         """Return kind and value of each annotation, as :func:`_value` reads one; of nested ones the kind."""
         kind = np.full(notes.messages, _UNSIGNED, np.int8)
         value = signed_wholes(notes.last_wholes(3))
-        truth, whole, text = (np.flatnonzero(notes.have(notes.are(n))) for n in (2, 4, 6))
+        truth, integer, text = (np.flatnonzero(notes.have(notes.are(n))) for n in (2, 4, 6))
         kind[truth], value[truth] = _TRUTH, notes.last_wholes(2)[truth] != 0
         double = notes.last_bytes(5)
         which = np.flatnonzero(double >= 0)
         which = which[notes.value[double[which]] == 8]
         kind[which], value[which] = _DOUBLE, notes.doubles(double[which]).view(np.int64)
-        kind[whole], value[whole] = _SIGNED, signed_wholes(notes.last_wholes(4)[whole])
+        kind[integer], value[integer] = _SIGNED, signed_wholes(notes.last_wholes(4)[integer])
         spelled = notes.last_bytes(6)
         kind[text], value[text] = _TEXT, 0
         which = np.flatnonzero(spelled >= 0)
@@ -138,8 +138,8 @@ class Notes:
         order = np.lexsort((columns[0], columns[1]))
         events, places, kinds, values = (column[order] for column in columns)
         borders = np.searchsorted(places, np.arange(len(_NAMES) + 1)).tolist()
-        parts = zip(_NAMES, borders[:-1], borders[1:], strict=True)
-        stated = {name: Stated(events[a:b], kinds[a:b], values[a:b]) for name, a, b in parts}
+        ranges = zip(_NAMES, borders[:-1], borders[1:], strict=True)
+        stated = {name: Stated(events[a:b], kinds[a:b], values[a:b]) for name, a, b in ranges}
         return Arguments(stated, self.texts.listed, self._values)
 
 
@@ -154,9 +154,9 @@ class Arguments:
     def have(self, name: str, first: int, last: int) -> Bools:
         """Return which events from one to before another state an argument."""
         stated = self.stated[name]
-        some = np.zeros(last - first, np.bool_)
-        some[stated.event[slice(*np.searchsorted(stated.event, (first, last)))] - first] = True
-        return some
+        have_argument = np.zeros(last - first, np.bool_)
+        have_argument[stated.event[slice(*np.searchsorted(stated.event, (first, last)))] - first] = True
+        return have_argument
 
     def cells(self, name: str, first: int, last: int) -> Cells:
         """Return a field of :class:`Args` for some events, from one to before another."""
@@ -176,15 +176,15 @@ class Arguments:
                 objects[which] = self._made(of_kind, value[which])
                 continue
             distinct, places = np.unique(value[which], return_inverse=True)
-            made = self._made(of_kind, distinct)
-            listed = map(_json, made) if in_json else made
-            objects[which] = np.fromiter(listed, np.object_, len(made))[places]
+            values = self._made(of_kind, distinct)
+            listed = map(_json, values) if in_json else values
+            objects[which] = np.fromiter(listed, np.object_, len(values))[places]
         return objects
 
     def _made(self, kind: int, value: Ints) -> list[Any]:
         if kind in (_TEXT, _NESTED):
-            held = self.texts if kind == _TEXT else self.nested
-            return [held[number] for number in value.tolist()]
+            stored = self.texts if kind == _TEXT else self.nested
+            return [stored[number] for number in value.tolist()]
         held_as = {_UNSIGNED: np.uint64, _DOUBLE: np.float64}.get(kind, np.int64)
         numbers: list[Any] = value.view(held_as).tolist()
         return list(map(bool, numbers)) if kind == _TRUTH else numbers

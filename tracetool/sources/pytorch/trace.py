@@ -26,7 +26,7 @@ NS_2015 = 1_420_070_400_000_000_000
 ANCHOR_ERROR_NS = 1e6
 
 
-def _whole(value: Any) -> int:
+def _integer_or_zero(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
@@ -57,8 +57,8 @@ def spill_trace(path: Path, blocks: Iterable[bytes], progress: Progress, spill: 
         window = Columns(path.name, 0, rejected=list(rejected), hip=columns.hip)
         rejected.clear()  # told once
         named = {"activities": window.activities, "host_calls": window.calls, "operators": window.operators}
-        for name, parts in {**named, "ranges": window.ranges, "modules": window.modules}.items():
-            parts.extend([tables[name]] if tables[name].height else [])
+        for name, frames in {**named, "ranges": window.ranges, "modules": window.modules}.items():
+            frames.extend([tables[name]] if tables[name].height else [])
         return make_trace(window, header)
 
     spill.make = make
@@ -85,10 +85,10 @@ def _read_columns(
 
 def _drain(columns: Columns, spill: Spill[Trace]) -> None:
     named = {"activities": columns.activities, "host_calls": columns.calls, "operators": columns.operators}
-    for name, parts in {**named, "ranges": columns.ranges, "modules": columns.modules}.items():
-        for frame in parts:
+    for name, frames in {**named, "ranges": columns.ranges, "modules": columns.modules}.items():
+        for frame in frames:
             spill.add(name, frame)
-        parts.clear()
+        frames.clear()
 
 
 def make_trace(columns: Columns, header: Header) -> Trace:
@@ -122,8 +122,8 @@ def make_trace(columns: Columns, header: Header) -> Trace:
     return trace
 
 
-def _join(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts) if parts else pl.DataFrame()
+def _join(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames) if frames else pl.DataFrame()
 
 
 def _version(header: Header) -> str | None:
@@ -141,7 +141,7 @@ def _details(header: Header) -> dict[str, Any]:
 
 def _properties(header: Header) -> dict[int, dict[str, Any]]:
     listed = header.devices if isinstance(header.devices, list) else []
-    return {_whole(p.get("id", i)): p for i, p in enumerate(listed) if isinstance(p, dict)}
+    return {_integer_or_zero(p.get("id", i)): p for i, p in enumerate(listed) if isinstance(p, dict)}
 
 
 def _is_amd(header: Header, columns: Columns) -> bool:
@@ -160,9 +160,9 @@ def _is_nvidia(header: Header, calls: pl.DataFrame) -> bool:
 
 
 def _set_clock(trace: Trace, header: Header) -> None:
-    base = _whole(header.base_ns)
-    parts = [trace.activities, trace.host_calls, trace.operators]
-    first = next((f["start_ns"].min() for f in parts if f.height), None)
+    base = _integer_or_zero(header.base_ns)
+    frames = [trace.activities, trace.host_calls, trace.operators]
+    first = next((f["start_ns"].min() for f in frames if f.height), None)
     moment = base + (first if isinstance(first, int) else 0)
     if not 0 <= base < 1 << 62:
         base = 0
@@ -236,8 +236,8 @@ def _devices(activities: pl.DataFrame, header: Header, amd: bool) -> tuple[pl.Da
             {
                 "device": i, "name": name if isinstance(name, str) and name else None,
                 "profiler_device": number,
-                "sm_count": _whole(p.get("numSms")) or None,
-                "memory_bytes": _whole(p.get("totalGlobalMem")) or None,
+                "sm_count": _integer_or_zero(p.get("numSms")) or None,
+                "memory_bytes": _integer_or_zero(p.get("totalGlobalMem")) or None,
                 "compute_capability": f"{major}.{minor}" if isinstance(major, int) and not amd else None,
             }
         )  # fmt: skip

@@ -77,7 +77,7 @@ def gpu_telemetry(samples: pl.DataFrame, warnings: list[str]) -> pl.DataFrame:
     samples : DataFrame
         With the columns of :data:`SAMPLES`, in any order.
     """
-    parts, unread = [], []
+    counter_rows, unread = [], []
     keys = samples.group_by("name", "unit").agg(
         pl.len().alias("count"), (pl.col("gpu").is_null() | pl.col("time_ns").is_null()).sum().alias("lost")
     )
@@ -91,16 +91,18 @@ def gpu_telemetry(samples: pl.DataFrame, warnings: list[str]) -> pl.DataFrame:
         column, steps = meaning
         of_counter = pl.col("name").eq_missing(pl.lit(name)) & pl.col("unit").eq_missing(pl.lit(unit))
         rows = samples.filter(of_counter).drop_nulls(["gpu", "time_ns", "value"])
-        parts.append(rows.select("time_ns", "gpu", column=pl.lit(column), value=pl.col("value") / steps))
+        counter_rows.append(
+            rows.select("time_ns", "gpu", column=pl.lit(column), value=pl.col("value") / steps)
+        )
     if unread:
         listed = [f"{n}{f' [{u}]' if u else ''} ({counted(c, 'sample')})" for n, u, c in unread]
         more = sum(c for _, _, c in unread[_LISTED:])
         tail = f" and {len(unread) - _LISTED} more ({counted(more, 'sample')})" if more else ""
         warnings.append(f"counters that are not read: {', '.join(listed[:_LISTED])}{tail}")
-    if not parts:
+    if not counter_rows:
         return pl.DataFrame()
     # One reading a poll: its values share their time. The highest, should one be there twice.
-    table = pl.concat(parts).group_by("gpu", "time_ns").agg(
+    table = pl.concat(counter_rows).group_by("gpu", "time_ns").agg(
         pl.col("value").filter(pl.col("column") == c).max().alias(c)
         for c, _ in _READ
     )  # fmt: skip

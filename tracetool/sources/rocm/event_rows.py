@@ -112,9 +112,9 @@ class EventRows:
         rows = np.flatnonzero(events.are(4, varint=False))
         slice_of = np.where(begins, self._count + np.cumsum(begins) - 1, -1)
         for at in range(0, len(rows), WINDOW_MESSAGES):
-            some = rows[at : at + WINDOW_MESSAGES]
-            event = events.message[some]
-            self._take_notes(events.inner(some), packet[event], slice_of[event])
+            block = rows[at : at + WINDOW_MESSAGES]
+            event = events.message[block]
+            self._take_notes(events.inner(block), packet[event], slice_of[event])
         self._count += int(begins.sum())
 
     def _take_notes(self, notes: Fields, packet: Ints, slice_of: Ints) -> None:
@@ -133,19 +133,19 @@ class EventRows:
         """Return the number of the text each message states: by its number in a table, or spelled."""
         by_number, by_text = numbers
         rows = messages.last(messages.are(by_number, varint=True) | messages.are(by_text))
-        found = np.zeros(messages.messages, np.int64)
-        some = np.flatnonzero(rows >= 0)
-        spelled = messages.number[rows[some]] == by_text
-        which = some[spelled]
-        found[which] = self.texts.of(messages, rows[which])
-        which = some[~spelled]
-        found[which] = self.state.texts(table, packet[which], messages.value[rows[which]])
-        return found
+        text_number = np.zeros(messages.messages, np.int64)
+        with_field = np.flatnonzero(rows >= 0)
+        spelled = messages.number[rows[with_field]] == by_text
+        which = with_field[spelled]
+        text_number[which] = self.texts.of(messages, rows[which])
+        which = with_field[~spelled]
+        text_number[which] = self.state.texts(table, packet[which], messages.value[rows[which]])
+        return text_number
 
     def _stated(self, notes: Fields, packet: Ints, chosen: Ints) -> tuple[NDArray[np.int8], Ints]:
         """Return kind and value of what some annotations state; those that state nothing an empty text."""
-        number, whole = notes.number, notes.wire == VARINT
-        holds = whole & _WHOLE[np.minimum(number, len(_WHOLE) - 1)]
+        number, is_varint = notes.number, notes.wire == VARINT
+        holds = is_varint & _WHOLE[np.minimum(number, len(_WHOLE) - 1)]
         holds |= (number == _SPELLED) | ((number == _DOUBLE) & (notes.wire == FIXED64))
         rows = notes.last(holds)[chosen]
         kind, value = np.full(len(chosen), TEXT, np.int8), np.zeros(len(chosen), np.int64)
@@ -179,8 +179,8 @@ class EventRows:
 
     def notes(self) -> list[Notes]:
         """Return the annotations of each name wanted."""
-        parts = (self._notes.pop(which, []) for which in range(self.wanted))
-        return [Notes(*joined(part, np.int64, np.int8, np.int64)) for part in parts]
+        chunks_of_names = (self._notes.pop(which, []) for which in range(self.wanted))
+        return [Notes(*joined(chunks, np.int64, np.int8, np.int64)) for chunks in chunks_of_names]
 
 
 def _counted(events: Fields, rows: Ints) -> Floats:

@@ -62,9 +62,9 @@ class Stamps:
         clock, stamp = readings.wholes(1), readings.wholes(2)
         of = snapshots.message[rows]
         booted = np.flatnonzero(clock == BOOT)[::-1]  # the first one counts
-        boot, known = np.zeros(len(packet), np.uint64), np.zeros(len(packet), np.bool_)
-        boot[of[booted]], known[of[booted]] = stamp[booted], True
-        rows = np.flatnonzero(known[of])
+        boot, has_boot = np.zeros(len(packet), np.uint64), np.zeros(len(packet), np.bool_)
+        boot[of[booted]], has_boot[of[booted]] = stamp[booted], True
+        rows = np.flatnonzero(has_boot[of])
         packet, boot, step = packet[of[rows]], boot[of[rows]], np.maximum(readings.wholes(4), 1)[rows]
         adds = readings.wholes(3)[rows] != 0
         self._readings.append(Readings(packet, clock[rows], stamp[rows], step, adds, boot))
@@ -73,41 +73,41 @@ class Stamps:
         """Return times of packets since boot, None where the trace does not tell. [ns]"""
         stamp, timed, clock, clocked = joined(self._time, np.uint64, np.bool_, np.uint64, np.bool_)
         clock = np.where(clocked, clock, state.clock)
-        own = timed & (clock >= _OWN_CLOCKS[0]) & (clock < _OWN_CLOCKS[1])
+        of_own_clock = timed & (clock >= _OWN_CLOCKS[0]) & (clock < _OWN_CLOCKS[1])
         read = self._all_readings()
-        kind = _number_type(stamp[timed], stamp[own], read)
+        kind = _number_type(stamp[timed], stamp[of_own_clock], read)
         at: NDArray[Any] = read.stamp.astype(kind) * read.step.astype(kind)
         to_boot = read.boot.astype(kind) - at
         times: NDArray[Any] = np.where(timed, stamp, 0).astype(kind)
-        others = np.flatnonzero(timed & ~own & (clock != BOOT))
+        common_rows = np.flatnonzero(timed & ~of_own_clock & (clock != BOOT))
         nobody = np.zeros(len(read.packet), np.int64)
         rows = Latest(nobody, read.clock, read.packet).find(
-            np.zeros(len(others), np.int64), clock[others], others
+            np.zeros(len(common_rows), np.int64), clock[common_rows], common_rows
         )
-        times[others[rows >= 0]] += to_boot[rows[rows >= 0]]
-        mine = np.flatnonzero(own)
+        times[common_rows[rows >= 0]] += to_boot[rows[rows >= 0]]
+        own_rows = np.flatnonzero(of_own_clock)
         rows = Latest(state.writer[read.packet], read.clock, read.packet).find(
-            state.writer[mine], clock[mine], mine
+            state.writer[own_rows], clock[own_rows], own_rows
         )
-        timed[mine[rows < 0]] = False
-        mine, rows = mine[rows >= 0], rows[rows >= 0]
-        counted = _counted(times[mine] * read.step.astype(kind)[rows], rows, at, read.adds)
-        times[mine] = counted + to_boot[rows]
-        told = zip(times[packets].tolist(), timed[packets].tolist(), strict=True)
-        return [time if known and -(2**63) <= time < 2**63 else None for time, known in told]
+        timed[own_rows[rows < 0]] = False
+        own_rows, rows = own_rows[rows >= 0], rows[rows >= 0]
+        counted = _counted(times[own_rows] * read.step.astype(kind)[rows], rows, at, read.adds)
+        times[own_rows] = counted + to_boot[rows]
+        stated = zip(times[packets].tolist(), timed[packets].tolist(), strict=True)
+        return [time if is_stated and -(2**63) <= time < 2**63 else None for time, is_stated in stated]
 
     def _all_readings(self) -> Readings:
-        parts: list[tuple[Numbers, ...]] = [
+        columns: list[tuple[Numbers, ...]] = [
             (r.packet, r.clock, r.stamp, r.step, r.adds, r.boot) for r in self._readings
         ]
-        return Readings(*joined(parts, np.int64, np.uint64, np.uint64, np.uint64, np.bool_, np.uint64))
+        return Readings(*joined(columns, np.int64, np.uint64, np.uint64, np.uint64, np.bool_, np.uint64))
 
 
-def _number_type(stamps: Wholes, own: Wholes, read: Readings) -> type:
+def _number_type(stamps: Wholes, own_stamps: Wholes, read: Readings) -> type:
     """Return the type in which times can be added without overflow."""
     step = float(read.step.max(initial=1))
     largest = float(stamps.max(initial=0)) + float(read.boot.max(initial=0))
-    largest += step * (float(read.stamp.max(initial=0)) + float(own.sum(dtype=np.float64)))
+    largest += step * (float(read.stamp.max(initial=0)) + float(own_stamps.sum(dtype=np.float64)))
     return np.int64 if largest < _SAFE_NS else object
 
 

@@ -194,12 +194,12 @@ class Said:
             iid, text = entries.last(entries.are(1)), entries.last(entries.are(2))
             which = np.flatnonzero((iid >= 0) & (text >= 0))
             which = which[entries.wire[iid[which]] == VARINT]
-            said = Definitions(
+            definitions = Definitions(
                 packet[interned.message[rows[which]]],
                 entries.value[iid[which]],
                 texts.of(entries, text[which]).astype(np.uint64),
             )
-            self._texts.setdefault(table, []).append(said)
+            self._texts.setdefault(table, []).append(definitions)
 
     def state(self) -> State:
         """Return what packets leave out, all of them read."""
@@ -214,8 +214,8 @@ class Said:
         return State(
             writer,
             generation,
-            _each(_joined(self._clocks), generation, BOOT),
-            _each(_joined(self._tracks), generation, 0),
+            _latest_value(_joined(self._clocks), generation, BOOT),
+            _latest_value(_joined(self._tracks), generation, 0),
             {n: (Latest(generation[d.packet], d.key, d.packet), d.value.astype(np.int64))
              for n, d in tables.items()},
         )  # fmt: skip
@@ -231,15 +231,19 @@ def _alone(packet: Ints, value: Wholes) -> Definitions:
     return Definitions(packet, np.zeros(len(packet), np.uint64), value)
 
 
-def _joined(parts: list[Definitions]) -> Definitions:
-    return Definitions(*joined([(p.packet, p.key, p.value) for p in parts], np.int64, np.uint64, np.uint64))
+def _joined(definitions: list[Definitions]) -> Definitions:
+    return Definitions(
+        *joined(
+            [(chunk.packet, chunk.key, chunk.value) for chunk in definitions], np.int64, np.uint64, np.uint64
+        )
+    )
 
 
-def _each(said: Definitions, generation: Ints, default: int) -> Wholes:
+def _latest_value(definitions: Definitions, generation: Ints, default: int) -> Wholes:
     """Return the value that holds for each packet."""
-    if not len(said.packet):
+    if not len(definitions.packet):
         return np.broadcast_to(np.uint64(default), len(generation))
     packets = np.arange(len(generation))
-    latest = Latest(generation[said.packet], said.key, said.packet)
+    latest = Latest(generation[definitions.packet], definitions.key, definitions.packet)
     rows = latest.find(generation, np.zeros(len(packets), np.uint64), packets)
-    return np.where(rows >= 0, said.value[rows], np.uint64(default))
+    return np.where(rows >= 0, definitions.value[rows], np.uint64(default))

@@ -139,7 +139,7 @@ def _slices(slices: Slices, texts: pl.Series) -> pl.DataFrame:
 
 def _tracks(described: Described, counts: Counts, texts: pl.Series) -> pl.DataFrame:
     spelled = {"name": texts.gather(described.name), "unit": texts.gather(described.unit)}
-    known = pl.DataFrame({"track": described.track, **spelled}, schema=TRACKS)
+    stated = pl.DataFrame({"track": described.track, **spelled}, schema=TRACKS)
     met = pl.DataFrame({"track": np.unique(counts.track)}, schema={"track": pl.UInt64()})
-    bare = met.join(known, on="track", how="anti").with_columns(name=pl.lit(""), unit=pl.lit(""))
-    return pl.concat([known.unique("track", keep="last", maintain_order=True), bare])
+    bare = met.join(stated, on="track", how="anti").with_columns(name=pl.lit(""), unit=pl.lit(""))
+    return pl.concat([stated.unique("track", keep="last", maintain_order=True), bare])

@@ -100,6 +100,6 @@ def shown(described: Described, track: Wholes, packet: Ints, stated: Floats) -> 
     adding = adding[np.argsort(rows[adding], kind="stable")]
     borders = np.flatnonzero(np.diff(rows[adding])) + 1
     with np.errstate(over="ignore", invalid="ignore"):  # of a damaged file
-        for part in np.split(adding, borders):
-            total[part] = np.cumsum(total[part])
+        for of_track in np.split(adding, borders):
+            total[of_track] = np.cumsum(total[of_track])
         return total * np.where(rows >= 0, described.step[rows], 1)

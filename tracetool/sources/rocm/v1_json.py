@@ -58,7 +58,7 @@ def read_events(path: Path, options: ReadOptions) -> Trace:
         names = [e for e in chunk.events if e.ph == "M" and e.name == "process_name"]
         for e, a in zip(names, decode_args(names, Args), strict=True):
             del a
-            processes[_whole(e.pid)] = _process_name(bytes(e.args))
+            processes[_integer_or_minus_one(e.pid)] = _process_name(bytes(e.args))
         timed = [e for e in chunk.events if e.ph == "X"]
         frames.append(_rows(timed, decode_args(timed, Args)))
     rows = pl.concat(frames)
@@ -93,7 +93,7 @@ def read_events(path: Path, options: ReadOptions) -> Trace:
     return trace
 
 
-def _whole(value: Any) -> int:
+def _integer_or_minus_one(value: Any) -> int:
     number = whole_numbers([value])[0]
     return number if isinstance(number, int) else -1
 

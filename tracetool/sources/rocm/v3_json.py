@@ -176,7 +176,7 @@ def read_document(path: Path, raw: bytes) -> Trace:
             path, f"is not a usable rocprofv3 JSON: {fault}", "copy the file again"
         ) from error
     trace = Trace("rocprofv3", BOOT)
-    parts, calls, ranges, agents = [], [], [], {}
+    activity_tables, calls, ranges, agents = [], [], [], {}
     for process in document.processes:
         nodes = {a.id.handle: a.node_id for a in process.agents}
         for a in process.agents:
@@ -186,13 +186,13 @@ def read_document(path: Path, raw: bytes) -> Trace:
                     "compute_capability": gfx_name(a.gfx_target_version) or a.name or None,
                     "clock_max_mhz": a.max_engine_clk_fcompute or None,
                 }  # fmt: skip
-        parts.append(_kernels(process, nodes))
-        parts.append(_copies(process, nodes))
+        activity_tables.append(_kernels(process, nodes))
+        activity_tables.append(_copies(process, nodes))
         calls.append(_calls(process))
         ranges.append(_markers(process))
     if not document.processes:
         raise BadInput.in_file(path, "holds no process", "record again with rocprofv3 --output-format json")
-    trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal"), agents)
+    trace.activities, trace.devices = number_devices(pl.concat(activity_tables, how="diagonal"), agents)
     trace.host_calls = with_call_kinds(pl.concat(calls))
     trace.ranges = pl.concat(ranges)
     if count := sum(len(p.callback_records.counter_collection) for p in document.processes):

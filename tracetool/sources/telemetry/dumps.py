@@ -44,5 +44,5 @@ def dump_rows(lines: list[str], row: str, columns: int) -> DumpRows:
     text = pl.col("text").str.strip_chars()
     table = table.with_columns(text).filter((text != "") & ~text.str.starts_with(_MARK))
     cells = pl.col("text").str.split(" ")
-    whole = pl.col("text").str.contains(row) & (cells.list.len() == columns)
-    return DumpRows(table.filter(whole).select(cells).to_series(), table.filter(~whole))
+    is_reading = pl.col("text").str.contains(row) & (cells.list.len() == columns)
+    return DumpRows(table.filter(is_reading).select(cells).to_series(), table.filter(~is_reading))

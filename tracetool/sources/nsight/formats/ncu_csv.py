@@ -50,9 +50,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
     trace = Trace("Nsight Compute", Clock("none", basis="counters of launches: no times"))
     trace.counted = _launches(rows).join(_work(cells, rows), on="launch_key", how="left").drop("launch_key")
     if trace.counted.select(pl.all_horizontal(pl.col(WORK).is_null()).all()).item():
-        wanted = "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum"
+        metrics = "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum"
         raise BadInput.in_file(
-            path, "holds no time, bytes or operations", f"profile with --metrics {wanted}, or --set roofline"
+            path, "holds no time, bytes or operations", f"profile with --metrics {metrics}, or --set roofline"
         )
     if lost := cells.height - rows.height - _unit_rows(cells):
         trace.warnings.append(f"{counted(lost, 'line')} of the table have no launch number and are left out")

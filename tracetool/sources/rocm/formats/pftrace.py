@@ -63,14 +63,14 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """
     options.progress.step(f"reading {path.name}")
     try:
-        held = read_events(unpacked_bytes(path, options.max_ratio), _NOTES)
+        contents = read_events(unpacked_bytes(path, options.max_ratio), _NOTES)
     except (BrokenMessage, zlib.error) as error:
         raise BadInput.in_file(
             path, f"is a cut or damaged Perfetto trace: {error}", "copy it again"
         ) from error
-    events = _Slices.of_trace(held)
+    events = _Slices.of_trace(contents)
     exported = events.any_of(_EXPORTED)
-    systems = bool(held.counts.height) or events.any_of(_SYSTEMS)
+    systems = bool(contents.counts.height) or events.any_of(_SYSTEMS)
     profiler = "tracetool export" if exported else "rocprof-sys" if systems else "rocprofv3"
     trace = Trace(profiler, BOOT)
     activities = pl.concat([_kernels(events.of(_KERNELS)), _copies(events.of(_COPIES))], how="diagonal")
@@ -78,7 +78,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     trace.host_calls = with_call_kinds(_intervals(events.of(_CALLS)))
     trace.ranges = _intervals(events.of(_RANGES)).drop("correlation")
     if not exported:  # the counters of an export are what tracetool made of a log
-        trace.telemetry = placed(gpu_telemetry(_samples(held), trace.warnings), trace.devices)
+        trace.telemetry = placed(gpu_telemetry(_samples(contents), trace.warnings), trace.devices)
     if not events.frame.height and not trace.telemetry.height:
         raise BadInput.in_file(
             path,
@@ -92,7 +92,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
             "the profiler's writer moves ends and starts of overlapping dispatches to their middle: durations"
             " are edited (its CSV, JSON and rocpd outputs are not)"
         )
-    trace.warnings += stages_left_out(held.stages)
+    trace.warnings += stages_left_out(contents.stages)
     trace.warnings.append("the file does not name its GPU: name it with --gpu")
     return trace
 
@@ -102,9 +102,9 @@ def _gpu_of(names: pl.Series) -> pl.Series:
     return each_distinct(names, lambda texts: pl.Series([plain_name(t)[1] for t in texts], dtype=pl.Int64))
 
 
-def _samples(held: Events) -> pl.DataFrame:
+def _samples(contents: Events) -> pl.DataFrame:
     """Return the counters as samples; a track that has no name goes by its category."""
-    frame = held.counts.join(held.tracks, on="track", how="left", maintain_order="left")
+    frame = contents.counts.join(contents.tracks, on="track", how="left", maintain_order="left")
     name = pl.when(pl.col("name") != "").then("name").otherwise("category")
     frame = frame.with_columns(name=name)
     frame = frame.with_columns(gpu=_gpu_of(frame["name"])).select(*SAMPLES)
@@ -133,10 +133,10 @@ class _Slices:
     frame: pl.DataFrame
 
     @classmethod
-    def of_trace(cls, held: Events) -> _Slices:
+    def of_trace(cls, contents: Events) -> _Slices:
         """Return the slices that state when they began, as profilers do."""
-        rows = np.unique(held.notes["begin_ns"].slice) if held.notes else np.zeros(0, np.int64)
-        return cls(held, rows, held.slices[rows])
+        rows = np.unique(contents.notes["begin_ns"].slice) if contents.notes else np.zeros(0, np.int64)
+        return cls(contents, rows, contents.slices[rows])
 
     def of(self, categories: Collection[str]) -> _Slices:
         """Return those of some categories."""
@@ -149,24 +149,24 @@ class _Slices:
 
     def whole(self, *names: str, of_text: Callable[[str], int | None] = _digits) -> pl.Series:
         """Return an annotation under the first name it has; what is read of it if it is text."""
-        value, known = (
+        value, is_stated = (
             np.zeros(self.held.slices.height, np.int64),
             np.zeros(self.held.slices.height, np.bool_),
         )
         for notes in (self.held.notes[name] for name in reversed(names) if self.held.notes):
-            value[notes.slice], known[notes.slice] = self._stated(notes, of_text)
-        frame = pl.DataFrame({"value": value[self.rows], "known": known[self.rows]})
+            value[notes.slice], is_stated[notes.slice] = self._stated(notes, of_text)
+        frame = pl.DataFrame({"value": value[self.rows], "known": is_stated[self.rows]})
         return frame.select(pl.when("known").then("value")).to_series()
 
     def _stated(self, notes: Notes, of_text: Callable[[str], int | None]) -> tuple[Ints, Bools]:
         """Return the numbers that annotations state, each distinct text read once, and which state one."""
-        value, known = notes.value.copy(), notes.kind == NUMBER
+        value, is_stated = notes.value.copy(), notes.kind == NUMBER
         texts = np.flatnonzero(notes.kind == TEXT)
         distinct, which = np.unique(value[texts], return_inverse=True)
         read = [of_text(self.held.texts[number]) for number in distinct.tolist()]
         value[texts] = np.array([number or 0 for number in read], np.int64)[which]
-        known[texts] = np.array([number is not None for number in read], np.bool_)[which]
-        return value, known
+        is_stated[texts] = np.array([number is not None for number in read], np.bool_)[which]
+        return value, is_stated
 
     def timed(self) -> dict[str, pl.Series]:
         """Return times, names and correlations."""

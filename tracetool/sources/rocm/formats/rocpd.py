@@ -71,8 +71,10 @@ class Database:
         for view in self._views(f"{name}_"):
             refuse_view(self.path, self.db, view)
         tables = [name] if name in self.tables else sorted(t for t in self.tables if t.startswith(f"{name}_"))
-        parts = [read_spelled(self.path, self.db, self.tables, t, columns) for t in tables or [name]]
-        return pl.concat(parts)
+        tables_of_processes = [
+            read_spelled(self.path, self.db, self.tables, t, columns) for t in tables or [name]
+        ]
+        return pl.concat(tables_of_processes)
 
     def _views(self, prefix: str) -> list[str]:
         """Return the names of views and virtual tables that begin with ``prefix``."""
@@ -196,8 +198,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
         base = Database(path, connection, tables)
         trace = Trace("rocprofv3", BOOT)
         kernels = _kernels(base)
-        parts = [kernels, _copies(base)]
-        trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal"), _agents(base))
+        activities = [kernels, _copies(base)]
+        trace.activities, trace.devices = number_devices(pl.concat(activities, how="diagonal"), _agents(base))
         _add_regions(trace, base.regions())
         trace.schema_version = _schema_version(base)
         trace.telemetry = placed(gpu_telemetry(read_samples(base), trace.warnings), trace.devices)

@@ -77,19 +77,23 @@ def read(path: Path, options: ReadOptions) -> Trace:
         for table in (*_KERNEL_TABLES, "OPS", "COPY", "HIP", "HSA", "rocTX"):
             if table not in tables:
                 refuse_view(path, connection, table)
-        parts = []
+        activity_tables = []
         for table in _KERNEL_TABLES:
             if "kernelname" in {c.lower() for c in tables.get(table, ())}:
                 frame = read_spelled(path, connection, tables, table, DISPATCH)
-                parts.append(activities(frame, f"{table} row"))
-        if any(p.height for p in parts):
+                activity_tables.append(activities(frame, f"{table} row"))
+        if any(rows_of_table.height for rows_of_table in activity_tables):
             trace.warnings.append(SERIALIZED)
-        parts.append(_operations(database, "OPS", "kernel"))
-        parts.append(_operations(database, "COPY", "memcpy"))
+        activity_tables.append(_operations(database, "OPS", "kernel"))
+        activity_tables.append(_operations(database, "COPY", "memcpy"))
         # OPS and KERN of one run list the same dispatches: KERN states more.
-        if parts[0].height and len(parts) > 2 and parts[-2].height:
-            parts[-2] = parts[-2].clear()
-        rows = pl.concat([p for p in parts if p.height] or parts[:1], how="diagonal")
+        if activity_tables[0].height and len(activity_tables) > 2 and activity_tables[-2].height:
+            activity_tables[-2] = activity_tables[-2].clear()
+        rows = pl.concat(
+            [rows_of_table for rows_of_table in activity_tables if rows_of_table.height]
+            or activity_tables[:1],
+            how="diagonal",
+        )
         trace.activities, trace.devices = number_devices(rows)
         if "launch_ns" in trace.activities.columns and not trace.activities["launch_ns"].count():
             trace.activities = trace.activities.drop("launch_ns", "thread")

@@ -65,8 +65,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
     good, bad = rows.filter(usable), rows.filter(~usable)
     if not good.height:
         raise BadInput.in_file(path, "holds no count of a dispatch", f"count again: {_AGAIN}")
-    known = good.filter(pl.col("counter").is_in([*FLOPS_OF, *_BYTES.values()]))
-    if not known.height:
+    of_work = good.filter(pl.col("counter").is_in([*FLOPS_OF, *_BYTES.values()]))
+    if not of_work.height:
         raise BadInput.in_file(path, "counts no operations and no bytes", f"count these: {_AGAIN}")
     trace = Trace("rocprofv3 counters", Clock("none", basis="counters of dispatches: no times"))
     trace.details = {"pass_of_program": True}  # what does not fit into one pass is counted in another
@@ -74,17 +74,17 @@ def read(path: Path, options: ReadOptions) -> Trace:
         trace.warnings.append(
             f"{counted(bad.height, 'line')} of the table count no dispatch and are left out"
         )
-    counts = known.group_by("counter").agg(pl.col("value").max())
+    counts = of_work.group_by("counter").agg(pl.col("value").max())
     if dead := sorted(
         counts.filter((pl.col("value") == 0) & pl.col("counter").is_in(_BYTES.values()))["counter"]
     ):
         trace.warnings.append(
             f"{' and '.join(dead)} read 0 of every dispatch and are left out: this GPU may not count them"
         )
-        known = known.filter(~pl.col("counter").is_in(dead))
-    if not known.height:
+        of_work = of_work.filter(~pl.col("counter").is_in(dead))
+    if not of_work.height:
         raise BadInput.in_file(path, "counts 0 bytes of every dispatch", "this GPU may not count them")
-    trace.counted = _work(good, known)
+    trace.counted = _work(good, of_work)
     if trace.counted["counted_flops"].count() and not trace.counted["flops"].count():
         trace.warnings.append(
             "operations are left open: none of matrix cores was counted (SQ_INSTS_VALU_MFMA_MOPS_*)"
@@ -96,7 +96,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     return trace
 
 
-def _work(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _work(rows: pl.DataFrame, of_work: pl.DataFrame) -> pl.DataFrame:
     """Return a row per dispatch in the order of the file: its name, time, bytes and operations.
 
     Operations are null where those of matrix cores were not counted: a kernel may have used them.
@@ -107,7 +107,7 @@ def _work(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
         duration_ns=(pl.col("end") - pl.col("start")).filter(pl.col("end") > pl.col("start")).first(),
     )
     ops = pl.col("counter").replace_strict(FLOPS_OF, default=None, return_dtype=pl.Float64)
-    counts = known.with_columns(ops=pl.col("value") * ops, what=_what())
+    counts = of_work.with_columns(ops=pl.col("value") * ops, what=_what())
     matrix = pl.col("what") == "tensor"
     sums = counts.group_by(key).agg(
         pl.when(matrix.any()).then(pl.col("ops").sum()).alias("flops"),

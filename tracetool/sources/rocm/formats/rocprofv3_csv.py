@@ -76,7 +76,7 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
             path, "is a counter table, not a trace", "give the *_kernel_trace.csv of the run"
         )
     trace = Trace("rocprofv3", BOOT, details={"files": [path.name]})
-    parts = [_activities(path, kind or "", max_ratio)] if kind in ("kernels", "copies") else []
+    activity_tables = [_activities(path, kind or "", max_ratio)] if kind in ("kernels", "copies") else []
     if kind == "calls":
         _add_calls(trace, path, max_ratio)
     agents: dict[int, dict[str, Any]] = {}
@@ -86,7 +86,7 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
             if not beside.is_file() or not beside.stat().st_size:
                 continue
             if ending == "memory_copy" and kind_of_table(_first_line(beside)) == "copies":
-                parts.append(_activities(beside, "copies", max_ratio))
+                activity_tables.append(_activities(beside, "copies", max_ratio))
             elif ending != "memory_copy" and kind_of_table(_first_line(beside)) == "calls":
                 _add_calls(trace, beside, max_ratio)
             else:
@@ -104,8 +104,10 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
         if facts.is_file() and facts.stat().st_size:
             agents = _agents(facts, max_ratio)
             trace.details["files"].append(facts.name)
-    if parts:
-        trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal_relaxed"), agents)
+    if activity_tables:
+        trace.activities, trace.devices = number_devices(
+            pl.concat(activity_tables, how="diagonal_relaxed"), agents
+        )
         if agents:
             return trace
         trace.warnings.append(_NAMELESS)

@@ -113,8 +113,8 @@ def _operations(base: _Database, strings: pl.DataFrame, calls: pl.DataFrame) -> 
         pl.col("start_ns").alias("launch_ns"),
         "thread", "process",
     ).unique("api_id", keep="first")  # fmt: skip
-    for other, key in ((kernels, "api_ptr_id"), (copies, "api_ptr_id"), (by, "api_id")):
-        ops = ops.join(other, left_on="api_id", right_on=key, how="left", maintain_order="left")
+    for table, key in ((kernels, "api_ptr_id"), (copies, "api_ptr_id"), (by, "api_id")):
+        ops = ops.join(table, left_on="api_id", right_on=key, how="left", maintain_order="left")
     is_copy = pl.col("type").str.starts_with("Copy").fill_null(value=False)
     is_fill = pl.col("type").str.starts_with("Fill").fill_null(value=False)
     real = ~pl.col("type").str.contains("(?i)barrier").fill_null(value=False)
@@ -176,10 +176,10 @@ def _clocks(base: _Database, trace: Trace) -> pl.DataFrame:
         {"deviceType": _S, "deviceId": _I, "monitorType": _S, "start": _I, "end": _I, "value": _S},
     )
     is_clock = (pl.col("deviceType") == "gpu") & (pl.col("monitorType") == "sclk")
-    others = frame.filter(~is_clock.fill_null(value=False)).group_by("deviceType", "monitorType").len()
+    unread = frame.filter(~is_clock.fill_null(value=False)).group_by("deviceType", "monitorType").len()
     trace.warnings += [
         f"rocpd_monitor: {kind or '?'} of {device or '?'} is not read: {counted(count, 'reading')}"
-        for device, kind, count in others.sort("deviceType", "monitorType").with_columns(
+        for device, kind, count in unread.sort("deviceType", "monitorType").with_columns(
             clean_text("deviceType").str.head(40), clean_text("monitorType").str.head(40)
         ).iter_rows()
     ]  # fmt: skip

@@ -134,7 +134,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     name = next((n for n in _NAMES if n in frame.columns), None)
     if name is None:
         raise BadInput.in_file(path, "names no kernels", f"add a column {_NAMES[0]}")
-    whole = [
+    integer_columns = [
         pl.col(header).cast(_I, strict=False).alias(column)
         for column, spellings in _WHOLE.items()
         if (header := next((s for s in spellings if s in frame.columns), None))
@@ -142,7 +142,11 @@ def read(path: Path, options: ReadOptions) -> Trace:
     device = "device" if "device" in frame.columns else None
     text = pl.col(device).cast(_S) if device else pl.lit("0")
     frame = frame.with_columns(
-        *whole, start_ns=start, end_ns=end, name=clean_text(pl.col(name).cast(_S)), label=text.fill_null("0")
+        *integer_columns,
+        start_ns=start,
+        end_ns=end,
+        name=clean_text(pl.col(name).cast(_S)),
+        label=text.fill_null("0"),
     )
     copies = pl.col("name").str.contains(r"^\[CUDA mem(?:cpy|set)")
     sets = copies & pl.col("name").str.contains("memset")
@@ -163,7 +167,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         "kind",
         "device",
         "place",
-        *[e.meta.output_name() for e in whole],
+        *[e.meta.output_name() for e in integer_columns],
     ]
     labels = frame.select("device", "label").unique("device").sort("device")
     trace.devices = labels.select("device", name=pl.when(pl.col("label").str.contains("[A-Za-z]")).then(

@@ -36,17 +36,17 @@ def sniff(probe: Probe) -> float:
 
 def _row(record: dict[str, Any]) -> dict[str, Any] | None:
     """Return a reading; None where a line is none."""
-    data, time = record.get("telemetry_data"), record.get("timestamp_ns")
+    metrics, time = record.get("telemetry_data"), record.get("timestamp_ns")
     index = record.get("gpu_index")
-    whole = isinstance(data, dict) and type(time) is int and type(index) is int
-    if not (whole and 0 < time < 1 << 62 and 0 <= index < 1_000_000):  # type: ignore[operator]
+    is_typed = isinstance(metrics, dict) and type(time) is int and type(index) is int
+    if not (is_typed and 0 < time < 1 << 62 and 0 <= index < 1_000_000):  # type: ignore[operator]
         return None
     row: dict[str, Any] = {"time_ns": time, "index": index}
     for source, column in (("gpu_uuid", "uuid"), ("gpu_model_name", "name"), ("hostname", "host")):
         row[column] = str(record[source]) if record.get(source) else None
     row["host"] = row["host"] or (str(record["dcgm_url"]) if record.get("dcgm_url") else None)
     for metric, (column, factor) in _METRICS.items():
-        value = real(data.get(metric))  # type: ignore[union-attr]
+        value = real(metrics.get(metric))  # type: ignore[union-attr]
         if value is not None:
             row[column] = value * factor
     return row

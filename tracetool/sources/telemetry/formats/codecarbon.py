@@ -66,16 +66,16 @@ def read(path: Path, options: ReadOptions) -> Trace:
     )
     rows = pl.concat([zeros, good]).sort("time_ns", maintain_order=True)
     rows = rows.with_columns(
-        _whole(c).alias(c) for c in ("energy_consumed", *(f"{p}_energy" for p in _PARTS))
+        _running_counter(c).alias(c) for c in ("energy_consumed", *(f"{p}_energy" for p in _PARTS))
     )
     gpus = max([int(c) for c in good["gpu_count"].drop_nulls() if c.isdecimal() and len(c) < 5], default=0)
-    parts = [_part(rows, "node", "energy_consumed", None)]
-    parts += [
-        _part(rows, scope, f"{part}_energy", f"{part}_power")
-        for part, scope in _PARTS.items()
-        if part != "gpu" or gpus <= 1
+    meter_tables = [_meter_of(rows, "node", "energy_consumed", None)]
+    meter_tables += [
+        _meter_of(rows, scope, f"{component}_energy", f"{component}_power")
+        for component, scope in _PARTS.items()
+        if component != "gpu" or gpus <= 1
     ]
-    trace.telemetry = readings(parts)
+    trace.telemetry = readings(meter_tables)
     if gpus > 1:
         trace.warnings.append(
             f"its GPU energy is of {gpus} GPUs together and of none of them alone: only the node's is read"
@@ -94,13 +94,13 @@ def read(path: Path, options: ReadOptions) -> Trace:
     return trace
 
 
-def _whole(column: str) -> pl.Expr:
+def _running_counter(column: str) -> pl.Expr:
     """Return a counter that starts again with every run as one that goes on."""
     step = pl.col(column) - pl.col(column).shift(1).over("run_id").fill_null(0.0)
     return step.cum_sum()
 
 
-def _part(rows: pl.DataFrame, scope: str, energy: str, power: str | None) -> pl.DataFrame:
+def _meter_of(rows: pl.DataFrame, scope: str, energy: str, power: str | None) -> pl.DataFrame:
     watts = pl.lit(None, dtype=pl.Float64) if power is None else pl.col(power)
     assert scope in SCOPES
     return rows.select(

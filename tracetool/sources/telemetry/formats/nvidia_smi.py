@@ -80,7 +80,7 @@ _USEFUL = set(POWER_FIELDS) | set(_VALUES) | set(_FALLBACK_CLOCK) | {"total_ener
 
 
 def _fields(header: str) -> list[str]:
-    return [_UNIT.sub("", part.strip().strip('"')).strip().lower() for part in header.split(",")]
+    return [_UNIT.sub("", name.strip().strip('"')).strip().lower() for name in header.split(",")]
 
 
 #: No header is longer; what is would only cost time to look at.
@@ -194,8 +194,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
     sections = []
     for i, (at, fields) in enumerate(heads):
         until = heads[i + 1][0] if i + 1 < len(heads) else 1 << 62
-        part = lines.filter((pl.col("line") > at) & (pl.col("line") < until))
-        sections.append(_section(part, fields))
+        section_lines = lines.filter((pl.col("line") > at) & (pl.col("line") < until))
+        sections.append(_section(section_lines, fields))
     rows = pl.concat(sections, how="diagonal") if sections else pl.DataFrame()
     if before := lines.filter(pl.col("line") < heads[0][0]).height:
         trace.warnings.append(f"{before} lines before the header are not readings")
@@ -215,7 +215,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _reject(path: Path, rows: pl.DataFrame) -> list[pl.DataFrame]:
-    parts = []
+    rejected = []
     no_time, torn, run_on = pl.col("time_ns").is_null(), pl.col("#torn"), pl.col("#run_on")
     for why, which in (
         ("no time stamp", no_time),
@@ -224,8 +224,8 @@ def _reject(path: Path, rows: pl.DataFrame) -> list[pl.DataFrame]:
     ):
         bad = rows.filter(which)
         if bad.height:
-            parts.append(rejected_rows(path.name, bad["line"], why, bad["text"]))
-    return parts
+            rejected.append(rejected_rows(path.name, bad["line"], why, bad["text"]))
+    return rejected
 
 
 FORMAT = Format(

@@ -39,9 +39,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
     start_ns = wall_clock_ns(started.strip()) if started else None
     table = pl.DataFrame({"text": lines}, schema={"text": pl.String}).with_row_index("line", offset=1)
     table = table.filter((pl.col("text").str.strip_chars() != "") & ~pl.col("text").str.starts_with("#"))
-    parts = table["text"].str.extract_groups(_ROW).struct.unnest()
-    parts.columns = ["seconds", "socket", "joules", "unit", "event"]
-    table = table.hstack(parts).with_columns(
+    fields = table["text"].str.extract_groups(_ROW).struct.unnest()
+    fields.columns = ["seconds", "socket", "joules", "unit", "event"]
+    table = table.hstack(fields).with_columns(
         (pl.col("seconds").cast(pl.Float64) * 1e9).round().cast(pl.Int64).alias("time_ns") + (start_ns or 0),
         pl.col("joules").cast(pl.Float64, strict=False),
         pl.col("socket").fill_null("all"),

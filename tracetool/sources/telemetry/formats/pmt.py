@@ -69,7 +69,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     )
     rows.reject(trace, path)
     gpus = [n for n in names if _scope(n) == "gpu" and not _PARTS.fullmatch(n)]
-    parts = [
+    meter_tables = [
         meter_rows(good, _scope(n), f"{_scope(n)}.{n}", power=n, kind="average")
         for n in names
         if _scope(n) != "gpu"
@@ -84,8 +84,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
             "time_ns", pl.lit(device, dtype=pl.Int32).alias("device"), pl.col(name).alias("power")
         )
         kind = next((k for k in ("instant", "average") if k in name.lower()), None)
-        parts.append(power_rows(watts, {"power": name}, {name: kind}))
-    trace.telemetry = readings(parts)
+        meter_tables.append(power_rows(watts, {"power": name}, {name: kind}))
+    trace.telemetry = readings(meter_tables)
     used = trace.telemetry["device"].drop_nulls().unique().sort()
     trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
     return trace

@@ -118,12 +118,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
     if whose:
         column, trace.devices = gpus_of_hosts(_gpus(good, whose))
         device = dict.fromkeys((*powers, *energies), column)
-    parts = []
+    column_tables = []
     extra = {what: measured(name) * _FURTHER[what][1] for what, name in further.items()}
     for name in powers:
         number = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
         value = measured(name) * _scale(name, _POWER)
-        parts.append(
+        column_tables.append(
             power_rows(
                 good.select("time_ns", device=number, power=value, **extra), {"power": name}, {name: None}
             )
@@ -131,9 +131,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
     for name in energies:
         number = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
         value = measured(name) * _scale(name, _ENERGY)
-        part = good.select("time_ns", device=number, energy_j=value)
-        parts.append(power_rows(part, {}).with_columns(field=pl.lit(name)))
-    trace.telemetry = pl.concat(parts, how="diagonal")
+        readings = good.select("time_ns", device=number, energy_j=value)
+        column_tables.append(power_rows(readings, {}).with_columns(field=pl.lit(name)))
+    trace.telemetry = pl.concat(column_tables, how="diagonal")
     if not whose:
         used = trace.telemetry["device"].unique().sort()
         trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})

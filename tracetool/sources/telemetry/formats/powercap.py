@@ -77,17 +77,17 @@ def _meters(
 ) -> list[pl.DataFrame]:
     """Return the counters of the zones that are no part of another, without their wraps."""
     meters = []
-    for (zone,), part in table.drop_nulls("time_ns").group_by("zone", maintain_order=True):
+    for (zone,), zone_rows in table.drop_nulls("time_ns").group_by("zone", maintain_order=True):
         name = names.get(str(zone), "package" if str(zone).count(":") == 1 else "")
         scope = next((s for word, s in _SCOPES if name.startswith(word)), None)
         if scope is None:
             continue
-        joules, wraps = unwrapped(part["uj"].to_numpy() * 1e-6, spans.get(str(zone)))
+        joules, wraps = unwrapped(zone_rows["uj"].to_numpy() * 1e-6, spans.get(str(zone)))
         if wraps:
             trace.warnings.append(f"{zone}: its counter wrapped {counted(wraps, 'time')}; its range is added")
-        elif (part["uj"].diff() < 0).any():
+        elif (zone_rows["uj"].diff() < 0).any():
             trace.warnings.append(f"{zone}: its counter fell; no max_energy_range_uj tells why")
-        rows_of = part.with_columns(pl.Series("joules", joules))
+        rows_of = zone_rows.with_columns(pl.Series("joules", joules))
         meters.append(meter_rows(rows_of, scope, f"{scope}.{zone} {name}".strip(), energy="joules"))
     return meters
 

@@ -63,7 +63,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         ) from error
     trace = Trace("Prometheus", Clock("utc", 0, 1e9, basis="scrape times, seconds since 1970"))
     gpus: dict[str, dict[str, Any]] = {}
-    parts = []
+    series_rows = []
     for series in answer.data.result:
         metric = METRICS.get(str(series.metric.get("__name__", "")))
         if metric is None:
@@ -71,12 +71,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
         pairs = series.values if series.values is not None else [series.value]
         key = _key(series.metric)
         gpu = gpus.setdefault(key, _identity(series.metric, len(gpus)))
-        parts.append(_points(path, pairs, gpu["device"], metric, trace))
-    if not any(p.height for p in parts):
+        series_rows.append(_points(path, pairs, gpu["device"], metric, trace))
+    if not any(rows.height for rows in series_rows):
         raise BadInput.in_file(
             path, "holds no metric of a GPU exporter", "query e.g. DCGM_FI_DEV_POWER_USAGE with query_range"
         )
-    long = pl.concat(parts)
+    long = pl.concat(series_rows)
     wide = long.group_by("time_ns", "device", "what").agg(pl.col("number").first())
     wide = wide.pivot("what", index=["time_ns", "device"], values="number").sort("device", "time_ns")
     powers = {c: f for c, f in _POWERS.items() if c in wide.columns}

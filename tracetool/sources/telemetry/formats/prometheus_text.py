@@ -63,9 +63,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
         },
         schema={"line": pl.Int64, "stamp": pl.String, "text": pl.String},
     )
-    parts = table["text"].str.extract_groups(_SAMPLE).struct.unnest()
-    parts.columns = ["metric", "labels", "value", "ms"]
-    table = table.hstack(parts)
+    fields = table["text"].str.extract_groups(_SAMPLE).struct.unnest()
+    fields.columns = ["metric", "labels", "value", "ms"]
+    table = table.hstack(fields)
     powers = table.filter(pl.col("metric").is_in([*METRICS, *_HOST]))
     bad = table.filter(pl.col("metric").is_null())
     stamps = [
