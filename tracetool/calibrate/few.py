@@ -117,7 +117,7 @@ def _by_error(
 
 
 def _held_out(law: Law, law_rows: LawRows, gpu: Gpu, centers: Sequence[Mapping[str, float]]) -> Floats:
-    """Return ln(measured / predicted) of each row, told by fits to the others. Shape (n,)."""
+    """Return ln(measured / predicted) of each row, predicted by fits to the other folds. Shape (n,)."""
     groups, place = np.unique(law_rows.group, return_inverse=True)
     fold = (np.random.default_rng(0).permutation(len(groups)) % _FOLDS)[place.reshape(-1)]
     error = np.zeros(len(law_rows.measured_s))

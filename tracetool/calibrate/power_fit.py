@@ -56,7 +56,7 @@ _KNEE_SD_MHZ, _SLOPE_SD = 120.0, 0.7
 
 @dataclass(frozen=True)
 class PowerFit:
-    """Fitted coefficients with what the rows could tell of them."""
+    """Fitted coefficients with how far the rows determine them."""
 
     calibration: PowerCalibration
     values: Floats  # (k,) in the order of COEFFICIENTS

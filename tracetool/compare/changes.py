@@ -109,7 +109,7 @@ def _single(request: DiffRequest, sides: tuple[Side, Side]) -> DiffRequest:
 
 
 def _learned(request: DiffRequest, sides: tuple[Side, Side]) -> DiffRequest:
-    """Return the request with the spreads that the families of all runs together tell."""
+    """Return the request with run-to-run spreads estimated from the families of all runs."""
     figures = family_figures(sides)
     spreads = {m: learned(base, head, request.spread(m), noise) for m, (base, head, noise) in figures.items()}
     return replace(request, spreads={**request.spreads, **spreads})

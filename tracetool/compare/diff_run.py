@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def without_waits(rows: pl.DataFrame, replays: RunReplay | None) -> tuple[pl.DataFrame, list[str]]:
-    """Return signature rows whose errors of time are those of the transfer, and what is said of the waits.
+    """Return signature rows whose errors of time are those of the transfer, and notes on the waits.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def measured_energy(
 
 
 def _scopes(total: Mapping[str, Any], scopes: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """Return the run's kernels, copies and, where a log tells them, gaps: measured beside predicted."""
+    """Return the run's kernels, copies and, where a log determines them, gaps: measured beside predicted."""
     rows = []
     for level, stem, name in (("kernels", "kernel_", "(all kernels)"), ("copies", "copy_", "(copies)")):
         if level in scopes:

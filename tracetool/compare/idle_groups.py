@@ -91,7 +91,7 @@ def idle_changes(sides: tuple[Side, Side]) -> pl.DataFrame | None:
 
 
 def idle_accuracy(shares: pl.DataFrame, scopes: pl.DataFrame) -> pl.DataFrame | None:
-    """Return rows of the ``accuracy`` table, level ``group``, for idle time; None where no gap is told.
+    """Return rows of the ``accuracy`` table, level ``group``, for idle time; None without a row of gaps.
 
     Predicted and measured gaps are divided alike: a prediction at the recorded times has the same causes.
     """

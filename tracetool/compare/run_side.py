@@ -285,7 +285,7 @@ def _gaps(predicted: PredictedRun, *, recorded: bool) -> tuple[float, float, flo
 def _measured(
     run: Run, reading: Reading, each: pl.DataFrame, gaps: tuple[float, float]
 ) -> tuple[pl.DataFrame, float, tuple[float, float] | None, list[str]]:
-    """Put measured energies in place of modeled ones wherever the log tells them; gaps too."""
+    """Put measured energies in place of modeled ones wherever the log determines them; gaps too."""
     attribution, notes, warnings = measured_energy(run, gpu=reading.gpu)
     if attribution is None:
         raise BadInput.in_file(

@@ -86,7 +86,7 @@ def single_run_prior(metric: str, basis: str) -> Spread:
 
 
 def repeated(base: int, head: int) -> bool:
-    """Return whether so many runs a side show their own spread: two of each, or three of one."""
+    """Return whether the numbers of runs show their own spread: two on each side, or three on one."""
     return min(base, head) >= 2 or max(base, head) >= 3
 
 

@@ -102,7 +102,7 @@ def table_classes(
 
 
 def _shape_texts(table: InputTable) -> list[str]:
-    """Return each row's shape columns as one text: what tells two rows of one operator apart."""
+    """Return each row's shape columns as one text, which distinguishes rows of one operator."""
     shape_columns = [
         c for c in table.frame.columns if c not in ("op", "name", "count", "kernel") and c not in _PREDICTED
     ]

@@ -137,7 +137,7 @@ def fitted_libraries() -> frozenset[str]:
 
 @cache
 def transfer_bands(law: str) -> TransferBands | None:
-    """Return what leaving out GPUs and architectures said of a law's errors; None if nobody did."""
+    """Return a law's error bands, found by leaving out GPUs and architectures; None where there are none."""
     for folder in _folders():
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomli.loads(file.read_text("utf-8")).get(law)):

@@ -51,7 +51,7 @@ def is_known(text: str) -> bool:
 
 
 def instructions_per_element(rows: OperatorColumns, tensors: Floats) -> Floats:
-    """Return the instructions that compute an element, NaN where nobody says what is computed. (n,) [1]
+    """Return the instructions that compute an element, NaN where the computation is not stated. (n,) [1]
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class Pieces:
         return replace(self, graph_step_s=steps["graph_step_s"], loop_s=steps["loop_s"]) if steps else self
 
     def known_within(self, band: tuple[float, float]) -> Pieces:
-        """Return these pieces as of times in such a 90 % band of ln(measured / predicted).
+        """Return these pieces for times known within a 90 % band of ln(measured / predicted).
 
         Steps that graphs begin on are counted where the time is known that well.
         """

@@ -73,7 +73,7 @@ class TableOperator:
 
 @dataclass(frozen=True)
 class UserWords:
-    """Words in the name of a user's own kernel that tell the family.
+    """Words in the name of a user's own kernel that identify the family.
 
     Parameters
     ----------

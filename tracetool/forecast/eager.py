@@ -30,7 +30,7 @@ def transposed(graph: Graph, name: str, tokens: float, inputs: int, outputs: int
 
 
 def passes(graph: Graph, name: str, elements: float, reads: Sequence[int], dtype: str = "") -> None:
-    """Add passes over as many numbers, each of so many inputs and one result."""
+    """Add passes over elements, each with a number of inputs and one result."""
     for number in reads:
         graph.elementwise(name, elements, float(number), dtype=dtype)
 

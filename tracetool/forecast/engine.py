@@ -60,7 +60,7 @@ class Engine:
         return {**row, "implementation": named["implementation"], "dtype": named["dtype"]}
 
     def stands_in(self, row: Row) -> bool:
-        """Return whether a row :meth:`placed` is priced as kernels that stand for others nobody measured."""
+        """Return whether a row :meth:`placed` is priced as kernels in place of unmeasured ones."""
         entries = [k for k in self.kernels.values() if not isinstance(k, str) and k.get("stands_in")]
         return any(
             (row.get("implementation"), row.get("dtype")) == (k["implementation"], k["dtype"])

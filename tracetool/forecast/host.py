@@ -66,7 +66,7 @@ def stated_host(case: Case, rows: Sequence[Row]) -> HostTime | None:
 
 
 def host_notes(case: Case) -> tuple[str, ...]:
-    """Return what a run that is named tells of its host."""
+    """Return notes on the host of the run that a case names."""
     if case.host is None:
         return ()
     host, texts = host_of(case.host), []

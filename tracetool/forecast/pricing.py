@@ -83,7 +83,7 @@ class PricedPass:
         return replace(self, duration_s=self.duration_s * slower, energy_j=base + above, base_j=base)
 
     def extrapolated(self, gpu: str) -> PricedPass:
-        """Return it for hardware nobody built that starts from a GPU: times are less sure."""
+        """Return the pass for hypothetical hardware derived from a GPU: its times have wider bounds."""
         more = float(np.exp(TIME_SPREAD))
         basis = np.full(len(self.basis), f"extrapolated from {gpu}")
         return replace(self, low=self.low / more, high=self.high * more, basis=basis)

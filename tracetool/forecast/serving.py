@@ -90,7 +90,7 @@ def prompt_pass(traffic: Traffic) -> Forward:
 
 
 def mixed_pass(traffic: Traffic) -> Forward:
-    """Return the pass of a step with as many prompt tokens as such a step has on average."""
+    """Return the pass of a step with the mean number of prompt tokens of a step that has any."""
     tokens = traffic.mixed_tokens
     requests, each, context = chunks(tokens, traffic.prompt, traffic.budget)
     return Forward(

@@ -42,7 +42,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Characterized:
-    """What a log tells of its own sensor."""
+    """A sensor as identified from its own log."""
 
     kind: str  # boxcar or lag; "" where the log does not tell
     window_s: Estimate | None

@@ -67,7 +67,7 @@ def _banded(matrix: sparse.spmatrix, width: int) -> Floats:
 
 
 class _Normal:
-    """The precision of the unknowns as bands, quick to make anew with other weights."""
+    """The precision of the unknowns as bands, cheap to recompute with other weights."""
 
     def __init__(self, observe: sparse.csr_matrix, width: int, fixed: Floats) -> None:
         self.observe, self.width, self.fixed = observe, width, fixed

@@ -132,7 +132,7 @@ def _without_gpus(node: Mapping[str, Any], gpus: Mapping[str, Any]) -> dict[str,
 
 
 def _meter(meter_rows: pl.DataFrame, start: int, end: int) -> _Energy | None:
-    """Return what one meter says of a window: its counter where it has one, else its power."""
+    """Return the energy of a window by one meter: from its counter where it has one, else from its power."""
     counted = meter_rows.drop_nulls("energy_j").unique("time_ns", maintain_order=True)
     column, rows = (
         ("energy_j", counted) if counted.height > 1 else ("power_w", meter_rows.drop_nulls("power_w"))

@@ -32,7 +32,7 @@ _NS, _US, _MS = 1e-9, 1e-6, 1e3
 
 @dataclass(frozen=True)
 class IdentifiedSensor:
-    """One field of a log and what it tells of its sensor."""
+    """One field of a log and the sensor identified from it."""
 
     field: str
     characterized: Characterized
@@ -117,7 +117,7 @@ def identify_sensor(
     device: int | None = None,
     meter: str | os.PathLike[str] | None = None,
 ) -> list[IdentifiedSensor]:
-    """Return what each power field of a log tells of its sensor.
+    """Return the sensor identified from each power field of a log.
 
     Parameters
     ----------

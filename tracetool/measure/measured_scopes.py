@@ -145,7 +145,7 @@ def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
 
 
 def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
-    """Return time, energy and power of the gaps inside the run's window; None where the log tells none.
+    """Return time, energy and power of the gaps inside the run's window; None where the log determines none.
 
     A log tells the power shortly after an activity and, where there is any, the power later on; time
     after the last activity is in neither scope of the run.
@@ -172,7 +172,7 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
 
 
 def idle_watts(measured: pl.DataFrame) -> tuple[Ends, Ends] | None:
-    """Return the power up to a second after an activity and later, with ends; None where not told. [W]"""
+    """Return the power up to a second after an activity and later, with ends; None if undetermined. [W]"""
     watts = {name: _watts(measured.filter(pl.col("class") == name)) for name in (ACTIVE_IDLE, IDLE)}
     near, far = watts[ACTIVE_IDLE], watts[IDLE] or watts[ACTIVE_IDLE]
     return None if near is None or far is None else (near, far)

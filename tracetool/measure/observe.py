@@ -54,7 +54,7 @@ DRIFT_SD = 3e-5
 
 @dataclass(frozen=True)
 class Observation:
-    """What a log says of one device, on the log's clock."""
+    """Readings of one device, aligned with its activity on the log's clock."""
 
     field: str
     sensor: Sensor
@@ -97,7 +97,7 @@ def observe(
     prior_sd_s: float = CLOCK_SD_S,
     around_s: float = LAG_S,
 ) -> Observation:
-    """Return what a log says of a device.
+    """Return a log's readings of a device, aligned with the device's activity.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def as_boxcar(sensor: Sensor, log: PowerLog) -> Sensor:
 
 
 def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: list[Sensor]) -> Sensor:
-    """Return the candidate a log fits best; the first where it cannot tell.
+    """Return the candidate sensor that fits a log best; the first where the log does not decide.
 
     The update period rules out candidates by itself; among the rest one must explain the readings
     decisively better than the first.

@@ -68,7 +68,7 @@ class Placement:
 
     @property
     def alignment(self) -> Alignment:
-        """What it says of offset and drift."""
+        """The alignment by offset and drift."""
         (offset, _, drift), (offset_sd, _, drift_sd) = self.mean, self.deviation
         at = self.at[:, 0]
         return Alignment(
@@ -76,7 +76,7 @@ class Placement:
         )
 
     def drawn(self, count: int) -> Floats:
-        """Return ``count`` places that stand for the posterior alike. Shape (count, 3)."""
+        """Return ``count`` places of equal weight drawn from the posterior. Shape (count, 3)."""
         order = np.lexsort(self.at.T)
         total = np.cumsum(self.weight[order])
         chosen = np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])

@@ -65,7 +65,7 @@ def fit_window(
     prior_sd_s: float,
     worth: float,
 ) -> tuple[Sensor, float]:
-    """Return the sensor with its window as the log tells it, and the window's standard deviation.
+    """Return the sensor with its window fitted to the log, and the window's standard deviation.
 
     Parameters
     ----------

@@ -282,7 +282,7 @@ def _invert(precision: Floats) -> None:
 
 
 def _stretch(matrix: sparse.csr_matrix, covariance: Floats, pull: Floats, most: int = 30) -> float:
-    r"""Variance inflation of the powers for misses that are alike from reading to reading, at least 1.
+    r"""Variance inflation of the powers for residuals correlated from reading to reading, at least 1.
 
     Parameters
     ----------

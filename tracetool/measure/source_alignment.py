@@ -41,7 +41,7 @@ class _Fit:
 
 
 def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | None) -> None:
-    """Place sources that only overlap with others, in place; ``clock`` says how and how sure.
+    """Place sources that only overlap with others, in place; ``clock`` records how, and with what error.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
 
 
 def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
-    """Return what ``run.json`` says of a fit: its error, what that is made of, and the 90 % interval."""
+    """Return the entry of ``run.json`` for a fit: its error by contribution and the 90 % interval."""
     alignment = fit.alignment
     error = alignment.offset_sd_s / _NS
     record: dict[str, Any] = {
@@ -111,7 +111,7 @@ def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
 
 
 def _ambiguous(entry: dict[str, Any], rivals_ns: list[int]) -> dict[str, Any]:
-    """Return what ``run.json`` says where several places explain the log alike."""
+    """Return the entry of ``run.json`` where several places explain the log equally well."""
     half = entry["high_ns"] - entry["offset_ns"]
     low, high = min(entry["offset_ns"], *rivals_ns) - half, max(entry["offset_ns"], *rivals_ns) + half
     places = ", ".join(f"{(r - entry['offset_ns']) * _NS:+.3f} s" for r in sorted(rivals_ns))

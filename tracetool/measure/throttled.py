@@ -73,7 +73,7 @@ class ThrottledTime:
 
 
 def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: float) -> ThrottleLog | None:
-    """Return what a log tells of a GPU's throttling; None where it tells nothing.
+    """Return the throttling that a log states of a GPU; None where it states none.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def seen_share(observation: Observation, start_s: Floats, end_s: Floats) -> Floa
 
 
 def class_ratio(class_energy: ClassEnergy) -> Floats | None:
-    """Return the power of each class over their mean, as far as the readings tell; None for one class."""
+    """Return the power of each class over their mean, by the readings; None for one class."""
     k = len(class_energy.seconds) - 2
     seconds, power = class_energy.seconds[:k], class_energy.power_w[:k]
     with_power = (seconds > 0) & np.isfinite(power)

@@ -119,7 +119,7 @@ def fed_share(rows: OperatorColumns) -> Floats:
 
 
 def _tensor_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
-    """FLOP per clock and SM of the tensor cores in each row's format; FP16 where none is said."""
+    """FLOP per clock and SM of the tensor cores in each row's format; FP16 where none is stated."""
     formats, place = np.unique(rows.text("dtype").astype(str), return_inverse=True)
     rates = np.array([gpu.rate(tensor_key(f)) for f in formats], dtype=np.float64)
     return np.asarray(rates[place])

@@ -30,7 +30,7 @@ _OF_ROWS: Final = ("low", "high", "memory_s")
 
 
 def settled_rows(clocks: int) -> int:
-    """Return how many rows at so many clocks are settled together, at least one."""
+    """Return how many rows are settled together at a number of clocks, at least one."""
     return max(SETTLED_NUMBERS // max(clocks, 1), 1)
 
 

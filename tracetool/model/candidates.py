@@ -112,7 +112,7 @@ def _called(
     law: str,
     architecture: str,
 ) -> tuple[Implementation, ...]:
-    """Return what a name tells, of the library if it has it, else of another's, else what is most alike."""
+    """Return the implementations a name matches: the library's, else another's, else those most similar."""
     for pool in (of_library, made_elsewhere, available):
         if exact := tuple(one for one in pool if called in one.names):
             return exact
@@ -126,7 +126,7 @@ def _called(
 
 
 def _made_for_any(implementation: Implementation, law: str, architecture: str) -> bool:
-    """Return whether a kernel ran on two architectures, and its source has no other for this one."""
+    """Return whether a kernel ran on two architectures, and its source builds no other for this one."""
     measured = architectures_of(implementation, law)
     return len(measured) > 1 and not built_apart(implementation, law, measured, architecture)
 
@@ -145,7 +145,7 @@ def _distance(implementation: Implementation, law: str, architecture: str) -> tu
 def _made_elsewhere(
     available: tuple[Implementation, ...], library: str, called: str
 ) -> tuple[Implementation, ...]:
-    """Return what another library made, whichever calls it, where a name says so: trtllm_mha of SGLang."""
+    """Return the implementations of other libraries that a name refers to, e.g. ``trtllm_mha`` of SGLang."""
     makers = {one.stack for one in available if one.stack not in {"", library} and one.stack in called}
     return tuple(
         one
@@ -158,7 +158,7 @@ def _made_elsewhere(
 def _of_project(
     available: tuple[Implementation, ...], library: str, called: str
 ) -> tuple[Implementation, ...]:
-    """Return the library's kernels of the project a name tells, or others' that are all of an operator."""
+    """Return the library's kernels of the project in a name, else others' if those are all of an operator."""
     project = project_of(called)
     if project is None:
         return ()
@@ -179,7 +179,7 @@ def _made_for(implementation: Implementation, law: str, vendor: str) -> bool:
 
 
 def is_known(law: str, stack: str, available: tuple[Implementation, ...] | None = None) -> bool:
-    """Return whether an implementation of a library was fitted, or none is stated."""
+    """Return whether an implementation of a stack's library was fitted; True where no library is stated."""
     library = library_of(stack)
     return not library or any(one.stack in {library, ""} for one in available or implementations(law))
 

@@ -57,7 +57,7 @@ def with_fitted_split(
     mem_clock_mhz: float | None,
     fitted: Bools,
 ) -> Timing:
-    """Return the timing with the chosen rows' times by the split that their times at several clocks tell.
+    """Return the timing with the chosen rows split as fitted to their times at several clocks.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class Dispatch:
 
 
 def tells(law: Law) -> bool:
-    """Return whether source tells of a law's rows at all."""
+    """Return whether a rule of a library's source covers a law."""
     return any(rule.law == law.name for rule in _rules())
 
 
@@ -45,7 +45,7 @@ def _rules() -> tuple[Dispatch, ...]:
 
 
 def dispatched(law: Law, rows: OperatorColumns, gpu: Gpu, stack: str) -> list[tuple[str, Ints]]:
-    """Return the words of the kernels that run rows of a stack, "" where source does not tell, with places.
+    """Return the words of the kernels that run rows of a stack, "" where no rule applies, with places.
 
     Parameters
     ----------

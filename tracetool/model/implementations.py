@@ -30,7 +30,7 @@ from tracetool.model.unmeasured_libraries import (
 
 @dataclass(frozen=True)
 class Priced:
-    """Rows of a law priced alike: their places, parts, the ln of their 90 % bounds, and the basis."""
+    """Rows of a law priced together: their places, parts, the ln of their 90 % bounds, and the basis."""
 
     places: Ints
     pieces: Pieces
@@ -55,7 +55,7 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
 
 
 def _without_host(law: Law, gpu: Gpu, calibration: TimeCalibration) -> TimeCalibration:
-    """Return a calibration whose coefficients of a law hold nothing of the host it was measured under."""
+    """Return a calibration whose coefficients of a law are without the host it was measured under."""
     (kernels_alone,) = without_hosts(law, (own_member(law, gpu, calibration, 1.0),))
     coefficients = {**calibration.coefficients, law.name: kernels_alone.coefficients}
     return replace(calibration, coefficients=coefficients)
@@ -100,7 +100,7 @@ def _priced(
 def _split_unmeasured(
     law: Law, rows: OperatorColumns, gpu: Gpu, candidates: tuple[Member, ...], priced_rows: Priced
 ) -> list[Priced]:
-    """Return rows priced alike with those whose kernel nobody measured apart, which have wider bounds."""
+    """Return rows priced together, split where their kernel was not measured: those have wider bounds."""
     if law.unmeasured is None or len(candidates) != 1:
         return [priced_rows]
     unmeasured = law.unmeasured(rows, gpu, law.every_value(candidates[0].coefficients))
@@ -180,7 +180,7 @@ def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]
 
 
 def _rows_by_kernel(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str, str, Ints]]:
-    """Return what rows state, as :func:`split_by_implementation`, with kernels that source tells beside."""
+    """Return the groups of :func:`split_by_implementation`, split by the kernels a library dispatches."""
     groups: list[tuple[str, str, Ints]] = []
     for stack, name, places in split_by_implementation(rows):
         if name or not stack or not tells(law):

@@ -36,9 +36,9 @@ from tracetool.model.unmeasured_libraries import (
     of_unknown,
 )
 
-#: How far coefficients on an architecture nobody measured are from the nearest's towards the center. [1]
+#: How far coefficients on an architecture that was not measured lie from the nearest's towards the mean. [1]
 _TOWARDS_CENTER = prior_number("implementations.towards_center")
-#: The same of laws where leaving out GPUs told another. [1]
+#: The same for laws where leaving out GPUs showed another value. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
 
 #: How the basis of a row says that its kernel was not measured. By definition.
@@ -69,10 +69,8 @@ def members(
     available = with_parents(law, stack, called, available)
     if by_source := of_project(law, gpu.architecture, stack, called, available):
         return by_source
-    chosen, library = (
-        candidates(law.name, gpu.architecture, stack, implementation, available),
-        library_of(stack),
-    )
+    library = library_of(stack)
+    chosen = candidates(law.name, gpu.architecture, stack, implementation, available)
     if not implementation:  # where some ran in this version, it was one of them
         ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]
         chosen = tuple(ran_there) or chosen
@@ -104,9 +102,9 @@ def members(
 def _standing_for(
     called: str, law: Law, one: Implementation, member: Member, bands: TransferBands | None
 ) -> Member:
-    """Return a member with what a name says of its kernel, where another's coefficients stand for it.
+    """Return a member with the coefficients that a name states for its kernel.
 
-    Where the name tells that another kernel ran, its bounds are those of kernels that others stood for.
+    Where the name refers to another kernel than the member's, the bounds are those of stand-ins.
     """
     if not called or called in one.names:
         return member
@@ -121,7 +119,7 @@ def _standing_for(
 
 
 def _from_elsewhere(one: Implementation, called: str, member: Member, bands: TransferBands | None) -> Member:
-    """Return a kernel of a library that was measured in another: as wide as one of a library left out."""
+    """Return a kernel measured in another library, with the bounds of a left-out library."""
     if bands is None or stands_in(one, called):
         return member
     low, high = (float(in_other_library(np.array(side), bands.other_library)) for side in member.band)
@@ -142,10 +140,11 @@ def coefficients_on(
 ) -> dict[str, float]:
     """Return an implementation's coefficients on GPUs of an architecture.
 
-    On one not measured each is halfway, of its logarithm, from the nearest's to the implementation's:
-    neighbors share a part of what architectures change. Sizes and habits, which have no value in between, are
-    the nearest's. Of a law whose neighbors share nothing all are the implementation's. ``nearest_alone`` is
-    what the nearest have beside what any other has.
+    On an architecture that was not measured each coefficient lies, in its logarithm, a fixed share of the
+    way from the nearest architecture's value to the implementation's mean: neighbors share a part of what
+    an architecture changes. Sizes and choices, which have no value in between, are the nearest's. Where
+    neighbors of a law share nothing, all are the implementation's. ``nearest_alone`` are terms that only the
+    nearest architecture has; they are taken off first.
     """
     values = fitted.on(architecture, stack)
     if architecture in fitted.architectures:
@@ -165,7 +164,7 @@ def coefficients_on(
 def _source_coefficients(
     law: Law, values: Mapping[str, float], one: Implementation, architecture: str, measured: str
 ) -> dict[str, float]:
-    """Return the coefficients that source tells of an implementation on an architecture.
+    """Return the coefficients that public source states for an implementation on an architecture.
 
     Sizes and habits take the place of those measured; of other coefficients what source tells is in them
     already, but for what differs from the architecture ``measured``.
@@ -242,7 +241,7 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
 
 
 def in_other_library(bound: Floats, factor: float) -> Floats:
-    r"""Return the ln of one side's bounds of rows that a library nobody measured ran.
+    r"""Return the ln of one side's bounds of rows run by a library that was not measured.
 
     The factor was told where implementations were measured on the very GPU and lie close together. Where
     bounds are wide already, as on a GPU nobody measured, another library adds what it adds there at most:
@@ -254,7 +253,7 @@ def in_other_library(bound: Floats, factor: float) -> Floats:
 
 
 def of_stand_in(law: str, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return the ln of bounds of rows whose kernel nobody measured: those, and of a stand-in, in squares."""
+    """Return the ln of bounds of rows whose kernel was not measured: in squares with a stand-in's."""
     bands = transfer_bands(law)
     below, above = bands.stand_in if bands is not None else (0.0, 0.0)
     return np.asarray(-np.hypot(low, below)), np.asarray(np.hypot(high, above))

@@ -165,7 +165,7 @@ def content_sd(rows: OperatorColumns, measured: Bools) -> Floats:
 
 
 def unstated_sd(rows: OperatorColumns, measured: Bools | bool = False) -> Floats:
-    """Return what of that is for operands nobody stated, in a product without a measured power. Shape (n,).
+    """Return the part of it due to unstated operands, for products without a measured power. Shape (n,).
 
     The error of coefficients that were fitted to runs of models, whose operands nobody stated either,
     holds it already: once a run, since all of a run's operands are one draw.

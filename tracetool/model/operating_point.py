@@ -34,7 +34,7 @@ class LoopGroups:
     alone: bool = False
 
     def take(self, rows: Ints) -> LoopGroups:
-        """Return the groups of the chosen rows, numbered anew."""
+        """Return the groups of the chosen rows, renumbered."""
         if self.alone:
             return LoopGroups(np.arange(len(rows)), self.launches[rows], alone=True)
         _, inside = np.unique(self.group[rows], return_inverse=True)

@@ -45,7 +45,7 @@ def architectures_of(one: Implementation, law: str) -> frozenset[str]:
 def with_parents(
     law: Law, stack: str, called: str, available: tuple[Implementation, ...] | None = None
 ) -> tuple[Implementation, ...]:
-    """Return the implementations of a law, and the one a name tells with the coefficients of the parent's.
+    """Return the implementations of a law, and the one in a name with coefficients of the law's parent.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ def with_parents(
 
 
 def _may_lend(fitted: FittedLaw | None) -> bool:
-    """Return whether a fit has rows enough to tell of another law: few tell of their own shapes alone."""
+    """Return whether a fit has enough rows to be used for another law: few hold for their shapes alone."""
     return fitted is not None and sum(fitted.gpus.values()) >= _LEAST_ROWS
 
 
 def _named(pool: tuple[Implementation, ...], library: str, called: str) -> tuple[Implementation, ...]:
-    """Return a library's implementations that a name tells."""
+    """Return a library's implementations that a name matches."""
     return tuple(
         one
         for one in pool
@@ -118,7 +118,7 @@ def beside_parent(
     architecture: str,
     on: Callable[[Law, FittedLaw, str], dict[str, float]],
 ) -> dict[str, float]:
-    """Return coefficients from another architecture, halfway to the parent's format where that tells more.
+    """Return coefficients from another architecture, halfway to those of a parent measured nearer.
 
     It does where it was measured on this one; and where it was on one whose kernels multiply by as many warps
     and the law was not. ``on`` tells the coefficients of a law on an architecture.

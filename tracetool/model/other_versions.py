@@ -53,7 +53,7 @@ def others_of_library(
 
 
 def told_by_version(law: Law, one: Implementation, stack: str) -> Mapping[str, float]:
-    """Return the choices of an implementation that source tells of the version a stack states."""
+    """Return the choices that public source states for an implementation in the version a stack names."""
     library, version = release_of(stack)
     choices: Mapping[str, float] = {}
     for key, by_first in law.by_version.items():

@@ -76,7 +76,7 @@ def band_names(rows: OperatorColumns, gpu: Gpu) -> Texts:
 def with_own_kernels(
     rows: OperatorColumns, gpu: Gpu, pieces: RowPieces, anchor: Anchor, *, leave_out: bool = False
 ) -> RowPieces:
-    """Return the rows' parts and bounds with those of no measurement as the measured ones tell.
+    """Return the rows' parts and bounds, those of unmeasured rows corrected by the measured ones.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def with_own_kernels(
 
 
 def _sized_by_time(rows: OperatorColumns) -> Bools:
-    """Return which rows' sizes their own measured time told: of the model's error that says nothing. (n,)"""
+    """Return which rows' sizes were inferred from their own time: they show no error of the model. (n,)"""
     return np.asarray(np.isfinite(rows.number("inferred_low")), dtype=np.bool_)
 
 
@@ -220,7 +220,7 @@ def _gathered(members: _Group, parent: Ints, share: float) -> _Group:
 
 @dataclass(frozen=True)
 class _Pooled:
-    """Shift and variance of rows in standard deviations of their bands, and whether any told; (n,) each."""
+    """Shift and variance of rows, in standard deviations of their bands, and whether rows inform them."""
 
     shift: Floats
     variance: Floats

@@ -34,7 +34,7 @@ class Project:
 
 
 def project_of(called: str) -> Project | None:
-    """Return the project a kernel is from by its name, None where the name does not tell.
+    """Return the project a kernel is from by its name, None where the name does not show it.
 
     >>> project_of("vllm_flash_attn_fa2").whole, project_of("sglang_fused_moe_triton")
     (False, None)
@@ -49,7 +49,7 @@ def is_untimed(one: Implementation, law: str) -> bool:
 
 
 def runs_on(one: Implementation, law: str, architecture: str) -> bool:
-    """Return whether an implementation's kernels may run on an architecture, as far as projects tell."""
+    """Return whether an implementation's kernels may run on an architecture, by their projects' support."""
     stated = [p.only for p in _projects() if p.only and law in p.formats and p.made(one)]
     return all(architecture in only for only in stated)
 

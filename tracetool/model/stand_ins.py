@@ -1,9 +1,9 @@
-"""Whether an implementation that answers for a row ran it, or stands for a kernel that nobody measured.
+"""Whether an implementation ran a row, or is used in place of a kernel that was not measured (a stand-in).
 
 A table may name a kernel of a known library that no implementation was fitted for: FlashAttention 4 where
-FlashAttention 3 was measured. The nearest one of the library then stands for it, and its bounds are those of
-implementations that were left out and answered for by others. Which words tell whose kernels stands in
-kernel_words.toml.
+FlashAttention 3 was measured. The nearest implementation of the library is then used in its place, with the
+bounds found where implementations were left out and predicted by others. ``kernel_words.toml`` lists the
+words by which a name is recognized.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracetool.families.implementations import Implementation, words_of
 
 
 def kernels_of(name: str) -> frozenset[str]:
-    """Return whose kernels a name tells; none where it tells nobody's.
+    """Return the kernels that a name refers to; empty where it refers to none.
 
     >>> sorted(kernels_of("vllm_flash_attn_fa4")), sorted(kernels_of("vllm_flashinfer_trtllmdecode"))
     (['flashattention', 'flashattention4'], ['trtllm'])
@@ -29,7 +29,7 @@ def kernels_of(name: str) -> frozenset[str]:
 
 
 def stands_in(one: Implementation, called: str) -> bool:
-    """Return whether an implementation stands for a kernel that a name tells to be another."""
+    """Return whether a name refers to another kernel than the implementation's, which stands in for it."""
     named = kernels_of(called)
     if not named or called in one.names:
         return False
@@ -38,7 +38,7 @@ def stands_in(one: Implementation, called: str) -> bool:
 
 
 def same_kernels(one: Implementation, called: str) -> bool:
-    """Return whether an implementation's kernels are all those a name tells, and no others."""
+    """Return whether an implementation's kernels are exactly those that a name refers to."""
     named = _stated_kernels(called, _words()["kernels"])
     return bool(named) and any(kernels_of(name) == named for name in (one.name, *one.names))
 

@@ -87,7 +87,7 @@ def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Flo
 
 
 def steady_temperature_c(power_w: Numbers | float, gpu: Gpu, surroundings: Surroundings) -> Floats | None:
-    r"""Return the chip temperature a steady power leads to, or None where nothing is said of it.
+    r"""Return the chip temperature a steady power leads to, or None where nothing is stated.
 
     .. math:: T = \min(T_a + R P, T_{max})
 

@@ -1,4 +1,4 @@
-"""What a library nobody measured may have run: kernels of others without their hosts, or its source's."""
+"""What an unmeasured library may have run: kernels of others without their host code, or its source's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of_unknown(
     share: float,
     available: tuple[Implementation, ...] | None,
 ) -> tuple[Member, ...]:
-    """Return what a library nobody measured may have run, ``share`` of it kernels that none was seen with.
+    """Return what an unmeasured library may have run; ``share`` of the weight is kernels never measured.
 
     Its kernel is that of its public source, or one of the others' with the host code of its source about it.
     """
@@ -59,9 +59,10 @@ def of_unknown(
 def of_project(
     law: Law, architecture: str, stack: str, called: str, available: Iterable[Implementation]
 ) -> tuple[Member, ...]:
-    """Return a kernel as source tells it where a name says it was made for this architecture and few others.
+    """Return a project's kernel with values of its public source, where it was made for few architectures.
 
-    Kernels of other projects tell little of it. None where any of its project was measured.
+    Kernels of other projects say little about such a one. Empty where the name refers to no such project, or
+    a kernel of the project was measured.
     """
     project = project_of(called) if called else None
     if project is None or architecture not in project.only or any(map(project.made, available)):
@@ -73,13 +74,13 @@ def of_project(
 
 
 def habits_of(law: Law, library: str, architecture: str) -> Mapping[str, float]:
-    """Return what source tells of a library's own kernels, on an architecture if it tells of one."""
+    """Return the values that public source states for a library's own kernels, for an architecture if any."""
     habits = law.library_habits
     return habits.get(f"{library}/{architecture}", habits.get(library, {}))
 
 
 def told_by_source(candidates: Iterable[Member]) -> bool:
-    """Return whether what ran is a kernel of its library's source, whose band is that of such a kernel."""
+    """Return whether a candidate is a kernel known from its library's source alone, by its band."""
     return any(one.band == _BY_SOURCE and not one.bounds_only for one in candidates)
 
 
@@ -91,7 +92,7 @@ def in_library(
     called: str,
     available: tuple[Implementation, ...] | None = None,
 ) -> tuple[Member, ...]:
-    """Return kernels measured in other libraries with the host code of this one, as its source tells it."""
+    """Return kernels measured in other libraries with this library's host code, as its source states it."""
     library = library_of(stack)
     host = host_of(law, library, called, architecture)
     if library in law.library_host:
@@ -102,9 +103,10 @@ def in_library(
 def host_of(
     law: Law, library: str, called: str, architecture: str, *, elsewhere: bool = False
 ) -> Mapping[str, tuple[float, float]]:
-    """Return what source tells of a library's host code: of all, then of an architecture, a name, or both.
+    """Return what public source states of a library's host code, by coefficient: (factor, addend).
 
-    With ``elsewhere`` also what it tells of the library's own kernels where none was measured.
+    General entries come first; those of an architecture, of a word in ``called``, or of both override them.
+    With ``elsewhere`` also the entries of the library's own kernels where none was measured.
     """
     host = dict(law.library_host.get(library, {}))
     places = _places(architecture)
@@ -118,7 +120,7 @@ def host_of(
 
 @cache
 def _places(name: str) -> frozenset[str]:
-    """Return what source may tell of a GPU by: its architecture, and what its matrix instructions are of."""
+    """Return the keys by which source is stated: the architecture and its kinds of matrix instructions."""
     architecture = load_architecture(name)
     kinds = {
         WARPS: not architecture.has_warpgroups,

@@ -186,7 +186,7 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
 
 
 def _joint(kernels: pl.DataFrame, calls: pl.DataFrame, column: str) -> tuple[Ints, Ints]:
-    """Number process and another column alike in both tables; -1 where the column is null."""
+    """Number pairs of process and another column consistently in both tables; -1 where the column is null."""
     both = [pl.concat([calls[c].cast(pl.Int64), kernels[c].cast(pl.Int64)]) for c in ("process", column)]
     number = dense(both).astype(np.int64)
     number[both[1].is_null().to_numpy()] = -1

@@ -96,7 +96,7 @@ def prior_notes(gpu: Gpu, rows: OperatorColumns, predicted: Prediction) -> list[
 
 
 def library_notes(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None) -> list[str]:
-    """Return a note on rows whose intervals hold several libraries: nobody states which one ran them."""
+    """Return a note on rows whose intervals hold several libraries: the table states none."""
     fitted = calibration or time_calibration_of(gpu)
     places = np.flatnonzero((rows.text("stack") == "") & (rows.text("implementation") == ""))
     open_rows, ways = 0, set[str]()

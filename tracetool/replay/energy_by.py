@@ -144,7 +144,7 @@ def _work(run: Run, work: Mapping[str, float | None], keys: tuple[str, ...]) -> 
 def _device_rows(
     energies: RunEnergies, kernels: pl.DataFrame, groups: Groups, device: int
 ) -> tuple[pl.DataFrame, GpuGroups | None]:
-    """Return the groups of a GPU, its sum last, and what its log tells of them; None where it holds none."""
+    """Return the groups of a GPU, its sum last, and their measured energies; None where there are none."""
     start_all = kernels["start_ns"].to_numpy()
     rows = np.flatnonzero(kernels["device"].to_numpy() == device)
     start = start_all[rows]

@@ -39,7 +39,7 @@ class Governor:
 
     @classmethod
     def of(cls, gpu: Gpu) -> Governor:
-        """Return a GPU's: its sheet's ``cap_time_constant_ms``, else the prior of GPUs nobody measured."""
+        """Return a GPU's: its sheet's ``cap_time_constant_ms``, else the prior."""
         number = gpu.numbers.get("cap_time_constant_ms")
         burst = prior_number("power.cap_burst")
         if number is not None:

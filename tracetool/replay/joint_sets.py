@@ -28,7 +28,7 @@ _SCHEMA: Final = {
 
 @dataclass(frozen=True)
 class GpuGroups:
-    """The groups of one GPU as its log tells them."""
+    """The groups of one GPU with their measured energies."""
 
     names: Sequence[str]  # (g + 1,) the last one is the sum of all
     measured: SummedEnergy  # of these

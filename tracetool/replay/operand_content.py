@@ -39,7 +39,7 @@ class Content:
 
 
 def parse_content(text: str) -> Content | None:
-    """Return what a text says operands hold; None for nothing or ``unknown``.
+    """Return the content of operands that a text states; None for nothing or ``unknown``.
 
     Raises
     ------

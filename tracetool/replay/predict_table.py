@@ -207,7 +207,7 @@ def _rows_of(table: InputTable, gpu: Gpu, assumed: Assumptions) -> OperatorColum
 
 
 def _row_notes(case: _Case, predicted: Prediction, power_cap_w: float | None) -> list[str]:
-    """Return what is to be said of the rows: what their figures rest on, and what is implausible."""
+    """Return notes on the rows: what their figures rest on, and what is implausible."""
     rows, gpu = case.rows, case.gpu
     notes = [*prior_notes(gpu, rows, predicted), *content_notes(rows), *unread_notes(case.table)]
     if not case.of_kernels:

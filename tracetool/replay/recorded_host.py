@@ -52,7 +52,7 @@ class RecordedHost:
 
 
 def recorded_host(run: Run) -> RecordedHost:
-    """Return what a run tells of its host.
+    """Return the host's costs as recorded in a run.
 
     Raises
     ------

@@ -203,7 +203,7 @@ def _rows(run: Run, predicted: PredictedRun) -> pl.DataFrame:
 def _energy(
     run: Run, rows: pl.DataFrame, gpu: str | None, power: Sequence[Path], tz: str | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Return the measured energy of each signature over all GPUs, where the log tells it, and notes."""
+    """Return the measured energy of each signature over all GPUs, where the log determines it, and notes."""
     columns: dict[str, Any] = {"signature": pl.Int64, **{f"measured{e}_j": pl.Float64 for e in _ENDS}}
     empty = pl.DataFrame(schema=columns)
     attributed, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)

@@ -64,7 +64,7 @@ class SetTimes:
 
 @dataclass(frozen=True)
 class SetEnergy:
-    """Energies of g sets, each of shape (g,); NaN where not told. [J]"""
+    """Energies of g sets, each of shape (g,); NaN where undetermined. [J]"""
 
     energy_j: Floats
     low_j: Floats
@@ -82,7 +82,7 @@ def _placed(values: Floats, column: Ints, columns: int | None = None) -> sparse.
 
 @dataclass(frozen=True)
 class PredictedCosts:
-    """What the model says of a run as it was recorded."""
+    """Predicted energies of a run as it was recorded."""
 
     gpu: str
     energy_j: Floats  # (n,) of each activity, base power shared among those that ran at once

@@ -85,7 +85,7 @@ _GENERATED_ELSEWHERE: Final[Host] = {
 
 
 def told(habits: Coefficients) -> Host:
-    """Return what source tells of choices: a fit still tries sizes of tiles, and waves where XQA has none."""
+    """Return choices as source states them; tile sizes, and waves where XQA has none, are left to a fit."""
     free = {"key_tile", "split_waves"} if habits["split_fill"] == XQA else {"key_tile"}
     return {name: (0.0, value) for name, value in habits.items() if name not in free}
 

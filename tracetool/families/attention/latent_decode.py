@@ -154,7 +154,7 @@ def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> P
 
 
 def _unmeasured(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Bools:
-    """Return which rows run kernels of 8 bits that source tells alone. Shape (n,)."""
+    """Return which rows run 8-bit kernels known from source alone, unmeasured. Shape (n,)."""
     s = latents(rows, gpu)
     return np.asarray((s.kv_size < s.size) & (c["cluster_heads"] > 0.0))
 

@@ -75,7 +75,7 @@ _SPLIT_KEYS = ((64.0, 256.0), (128.0, 128.0), (np.inf, 64.0))
 
 
 def split_keys_of_tile(s: Scores, gpu: Gpu, rows: float) -> Floats:
-    """Return the keys of a tile of decode that multiplies so many query rows. Shape (n,). [tokens]"""
+    """Return the keys of a decode tile by its number of query rows. Shape (n,). [tokens]"""
     if rows <= _FLASHINFER_FEW:
         return _flashinfer_keys(s, gpu, np.full(len(s.batch), rows))
     return _sized(s.head_dim, _SPLIT_KEYS)[:, 0]
@@ -134,7 +134,7 @@ def _flashinfer(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
 
 
 def _flashinfer_keys(s: Scores, gpu: Gpu, queries: Floats) -> Floats:
-    """Return the keys that shared memory and registers hold beside so many queries. Shape (n,). [tokens]"""
+    """Return the keys of a tile that fit on an SM beside its queries. Shape (n,). [tokens]"""
     warps = np.where(queries <= _FLASHINFER_FEW, 4.0, 1.0)
     query_bytes = queries * s.head_dim * 2.0
     step = (s.head_dim + s.value_dim) * HEAD_STEP * warps * s.kv_size

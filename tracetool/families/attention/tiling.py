@@ -216,7 +216,7 @@ def with_skipped(tiles: QueryTiles, unwindowed: QueryTiles, share: Floats) -> Qu
 
 
 def seen_tiles(s: Scores, visible_keys: Floats, width: Floats, key_tile: Floats) -> QueryTiles:
-    """Return tiles of queries of so many rows over the keys that each of them sees. Shape (n,). [1]"""
+    """Return tiles of ``width`` query rows over the keys that each of them sees. Shape (n,). [1]"""
     causal = causal_tiles(s.q_len, visible_keys, width, key_tile)
     unmasked = full_tiles(s.q_len, visible_keys, width, key_tile)
     before = np.maximum(s.kv_len - s.q_len, 0.0)

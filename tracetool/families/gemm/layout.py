@@ -40,7 +40,7 @@ class Products:
 
 @dataclass(frozen=True)
 class TileRates:
-    """What decides between tiles: coefficients of ``law.toml``, which says what each is.
+    """Coefficients that decide between tiles, each documented in ``law.toml``.
 
     Rates are shares of the hardware's peak, times are in clocks of the core.
     """

@@ -41,7 +41,7 @@ _CHUNK = 8192
 
 @dataclass(frozen=True)
 class VectorRates:
-    """What products on the FP32 pipe cost: coefficients of ``vector_law.toml``, which says what each is.
+    """Coefficients of products on the FP32 pipe, each documented in ``vector_law.toml``.
 
     Rates are shares of the hardware's peak, times are in clocks of the core.
     """

@@ -269,7 +269,7 @@ def _made_host(name: str) -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def _law(name: str) -> Law:
-    """Return the law of some formats: tiles to choose from differ, whatever else is alike."""
+    """Return the law of some formats, which differ in the tiles to choose from."""
     priors = {**_SECTIONS["moe"], **_SECTIONS.get(name, {})}
     table, generated = priors["tile_table"], _BY_FORMAT.get(name, _GENERATED)
     tables = [

@@ -60,7 +60,7 @@ class Windows:
 
     @classmethod
     def of(cls, executions: Executions, samples: Samples, inside: Bools, sse: int, last: int) -> Windows:
-        """Choose the samples: what touches a run tells its powers, what lies beside one the idle power."""
+        """Choose the samples: those that touch a run show its power, those next to one the idle power."""
         order = np.argsort(executions.start_s, kind="stable")
         e = executions
         ordered = Executions(e.run[order], e.position[order], e.start_s[order], e.end_s[order])

@@ -45,7 +45,7 @@ class RunTrend:
 
 @dataclass(frozen=True)
 class FineProfile:
-    """Everything told of one kernel."""
+    """Power profile of one kernel with what it rests on."""
 
     duration_s: float  # median golden execution at SSE
     guide: Guidance

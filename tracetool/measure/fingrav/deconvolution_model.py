@@ -218,7 +218,7 @@ class Model:
         return half
 
     def told(self, prior: Prior, gram: Floats) -> tuple[Floats, Floats]:
-        r"""Return how much samples tell of each combination of unknowns, and a root of the prior covariance.
+        r"""Return the samples' information on combinations of unknowns, and a root of the prior covariance.
 
         With :math:`f` times the samples the covariance is :math:`R^T (1 + f\lambda)^{-1} R`, combination by
         combination: all multiples by one decomposition.

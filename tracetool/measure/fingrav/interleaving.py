@@ -193,7 +193,7 @@ def _contexts(
 def _history(
     activities: Activities, contexts_by_launch: Texts, level: Floats, sampled: tuple[Placed, Floats, Ints]
 ) -> tuple[History | None, str, Floats]:
-    """Fit what lingers of the predecessors' power over each unbroken row of the kernel; powers anew."""
+    """Fit the decay of predecessors' power over each unbroken row of the kernel; return updated powers."""
     placed, power, run = sampled
     of_kernel = activities.label == 0
     pause = np.diff(activities.start_s, prepend=-np.inf)

@@ -56,7 +56,7 @@ class WhatIf:
     no_waits: bool = False
 
     def each(self) -> list[tuple[str, str, WhatIf]]:
-        """Return every part alone: its kind, what it says, and the question with it alone."""
+        """Return each what-if alone: its kind, its description, and the question with it alone."""
         questions = [("scale", f"{k} x {v:g}", WhatIf(scale={k: v})) for k, v in self.scale.items()]
         questions += [("drop", f"without {name}", WhatIf(drop=(name,))) for name in self.drop]
         if self.clock_mhz is not None:

@@ -158,7 +158,7 @@ def saved_share(then: Floats, now: Floats) -> Floats:
 
 
 def usual_factor(measured: Floats, modeled: Floats, weight: Floats, usual: Bools) -> float:
-    """Return what usual products take over what the model says, by weighted median; 1 without any.
+    """Return measured over modeled time of usual products, by weighted median; 1 without any.
 
     Examples
     --------

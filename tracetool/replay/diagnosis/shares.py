@@ -158,7 +158,7 @@ def _batch(products: Products) -> Floats:
 
 
 def _padding(recorded: Prediction, from_shapes: Bools) -> Floats:
-    """Return the share of each signature's energy spent on operations nobody asked for. Shape (s,)."""
+    """Return the share of each signature's energy spent on operations of padding. Shape (s,)."""
     work = recorded.timing.work
     issued = work.tensor_flops
     with np.errstate(divide="ignore", invalid="ignore"):

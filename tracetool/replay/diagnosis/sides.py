@@ -221,7 +221,7 @@ class CutRun:
 
     @property
     def measured(self) -> bool:
-        """Whether a log tells the energy of every GPU."""
+        """Whether the energy of every GPU is measured."""
         return all(side.measured for side in self.sides)
 
     @property
@@ -287,7 +287,7 @@ def _sets(
 
 
 def _energy_of(energies: RunEnergies, device: int, sets: SetTimes) -> tuple[SetEnergy, bool]:
-    """Return the energy of sets, and whether the log told it."""
+    """Return the energy of sets, and whether it is measured."""
     measured = energies.measured_of(device, sets)
     if measured is not None and np.isfinite(measured.energy_j[-1]):
         return measured, True
