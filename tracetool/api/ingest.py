@@ -152,20 +152,7 @@ def _ingest(
 
             notes = [*repeats, *tell_shapes(stated, [s.trace for s in sources])]
         checked = [check_trace(s.trace, s.path) for s in sources]
-        clock = align_sources(sources, tz)
-        for source in sources:
-            tidy_readings(source.trace)
-        if not all(entry["placed"] for entry in clock["alignment"]):
-            from tracetool.measure.source_alignment import fit_unplaced
-
-            shown.step("fitting clocks")
-            fit_unplaced(sources, clock, model)
-        aligned = []
-        if sum(s.trace.activities.height > 0 for s in sources) > 1:
-            from tracetool.measure.rank_clocks import align_ranks
-
-            shown.step("aligning the clocks of ranks")
-            aligned = align_ranks(sources, clock)
+        clock, aligned = _on_one_clock(sources, tz, model, shown)
         shown.step("linking kernels to their launches")
         missed = [*uncovered(sources, clock["alignment"]), *far_apart(sources, clock["alignment"])]
         described = [described_source(s) for s in everything]  # assembling empties them
@@ -190,6 +177,26 @@ def _ingest(
         tables, info = _redacted(assembled.tables, info) if redact else (assembled.tables, info)
         shown.step(f"writing {target}")
         return write_run(target, tables, info)
+
+
+def _on_one_clock(
+    sources: Sequence[Source], tz: str | None, model: str | None, shown: Progress
+) -> tuple[dict[str, Any], list[str]]:
+    """Bring the times of sources onto one clock, in place; return how, and notes on the clocks of ranks."""
+    clock = align_sources(sources, tz)
+    for source in sources:
+        tidy_readings(source.trace)
+    if not all(entry["placed"] for entry in clock["alignment"]):
+        from tracetool.measure.source_alignment import fit_unplaced
+
+        shown.step("fitting clocks")
+        fit_unplaced(sources, clock, model)
+    if sum(s.trace.activities.height > 0 for s in sources) < 2:
+        return clock, []
+    from tracetool.measure.rank_clocks import align_ranks
+
+    shown.step("aligning the clocks of ranks")
+    return clock, align_ranks(sources, clock)
 
 
 def _redacted(

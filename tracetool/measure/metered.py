@@ -111,17 +111,21 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     true = metered_w(clock)
     if float(np.ptp(true)) < _LEAST_SWING_W:
         raise still
-    gain_fit = _line(true, shown, at, clock)
+    return _checked(_line(true, shown, at, clock), shown, log.field)
+
+
+def _checked(gain_fit: MeteredGain, shown: Floats, field: str) -> MeteredGain:
+    """Return a fit that is plausible; raise BadInput where log and meter do not belong together."""
     if not gain_fit.miss_w**2 < (1.0 - _LEAST_SHARE) * float(np.var(shown)):
-        raise BadInput(f"{log.field} does not follow the meter", "check that both saw one GPU at one time")
+        raise BadInput(f"{field} does not follow the meter", "check that both saw one GPU at one time")
     if not _GAINS[0] < gain_fit.gain < _GAINS[1]:
         raise BadInput(
-            f"{log.field} would show {gain_fit.gain:.3g} of the meter's power",
+            f"{field} would show {gain_fit.gain:.3g} of the meter's power",
             "give the GPU's power_w in watts",
         )
     if abs(gain_fit.clock_s) > 2.0 * _CLOCK_S:
         raise BadInput(
-            f"the meter's clock would be {gain_fit.clock_s * 1e3:+.0f} ms off {log.field}",
+            f"the meter's clock would be {gain_fit.clock_s * 1e3:+.0f} ms off {field}",
             "set it right to 50 ms",
         )
     return gain_fit

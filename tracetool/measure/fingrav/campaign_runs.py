@@ -11,11 +11,12 @@ import polars as pl
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.fingrav.executions import Executions, in_runs
 from tracetool.measure.fingrav.interleaving import Activities
 from tracetool.measure.fingrav.stitch import Samples
-from tracetool.measure.observe import observe
+from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import power_logs, telemetry_devices
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
@@ -45,29 +46,59 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     devices = telemetry_devices(run.telemetry)
     if not devices:
         raise BadInput.in_file(run.path, "holds no power readings", "ingest it with a log: --power LOG")
-    signature_ids = run.signatures.filter(pl.col("name") == name)["signature"]
     kernels = run.kernels
-    own_kernels = kernels.filter(pl.col("signature").is_in(signature_ids.implode()))
-    if not own_kernels.height:
-        raise BadInput.in_file(run.path, "does not hold the kernel", "leave this run out")
+    own_kernels = _launches_of(run, name)
     device = int(own_kernels["device"].mode().sort()[0])
     logged = device if device in devices else devices[0]
     device_kernels = kernels.filter(pl.col("device") == device)
     own_kernels = own_kernels.filter(pl.col("device") == device)
     origin = int(run.telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
     start, end = _seconds(device_kernels, origin)
-    device_rows = run.devices.filter(pl.col("device") == device).to_dicts()
-    gpu_name = gpu or (
-        device_rows[0].get("gpu") or match_gpu(device_rows[0].get("name") or "") if device_rows else None
-    )
-    gpu_spec = load_gpu(gpu_name, part="sensor") if gpu_name else None
+    gpu_spec = _gpu_of(run, device, gpu)
     log = power_logs(run.telemetry, logged, origin)[0]
     timeline = build_timeline(start, end, np.zeros(len(start), np.int64), 1)
     observation = observe(log, timeline, candidate_sensors(gpu_spec, log.field, None))
     own_start, own_end = _seconds(own_kernels, origin)
     shift = observation.alignment.offset_s
     executions = in_runs(own_start + shift, own_end + shift)
-    power: dict[str, Floats] = {"total": observation.readings.power_w}
+    samples = _samples(run, observation, logged, origin)
+    note = (
+        f"{run.path.name}: {counted(len(executions.start_s), 'execution')}"
+        f" in {counted(executions.runs, 'run')},"
+        f" {counted(len(observation.readings), 'reading')} of {log.field}"
+        f" ({samples.window_s * 1e3:.3g} ms window);"
+        f" moved {shift * 1e3:+.2f} ± {1.645 * samples.error_s * 1e3:.2f} ms"
+    )
+    names = run.signatures.select("signature", "name")
+    ran = device_kernels.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")
+    begin, finish = _seconds(ran, origin)
+    return Part(
+        executions, samples, activities_of(begin + shift, finish + shift, ran["name"].to_list(), name), note
+    )
+
+
+def _launches_of(run: Run, name: str) -> pl.DataFrame:
+    """Return the launches of a kernel; raise BadInput where there are none."""
+    signature_ids = run.signatures.filter(pl.col("name") == name)["signature"]
+    launches = run.kernels.filter(pl.col("signature").is_in(signature_ids.implode()))
+    if not launches.height:
+        raise BadInput.in_file(run.path, "does not hold the kernel", "leave this run out")
+    return launches
+
+
+def _gpu_of(run: Run, device: int, gpu: str | None) -> Gpu | None:
+    """Return the GPU of a device: the one named, else as the run states it, None where it is not known."""
+    device_rows = run.devices.filter(pl.col("device") == device).to_dicts()
+    gpu_name = gpu or (
+        device_rows[0].get("gpu") or match_gpu(device_rows[0].get("name") or "") if device_rows else None
+    )
+    return load_gpu(gpu_name, part="sensor") if gpu_name else None
+
+
+def _samples(run: Run, observation: Observation, logged: int, origin: int) -> Samples:
+    """Return the readings of a logged device as samples; where memory is logged too, also by component."""
+    sensor, readings = observation.sensor, observation.readings
+    power: dict[str, Floats] = {"total": readings.power_w}
     memory_rows = (
         run.telemetry.filter(
             (pl.col("device") == logged)
@@ -79,30 +110,15 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     )
     if memory_rows.height > 2:
         at = (memory_rows["time_ns"].to_numpy() - origin) * _NS
-        memory = np.interp(observation.readings.time_s, at, memory_rows["memory_power_w"].to_numpy())
-        power |= {"memory": memory, "gpu": observation.readings.power_w - memory}
-    window = (
-        observation.sensor.window_s if observation.sensor.kind == "boxcar" else 2.0 * observation.sensor.lag_s
-    )
-    sd = observation.alignment.offset_sd_s
-    samples = Samples(
-        observation.readings.time_s - observation.sensor.delay_s,
+        memory = np.interp(readings.time_s, at, memory_rows["memory_power_w"].to_numpy())
+        power |= {"memory": memory, "gpu": readings.power_w - memory}
+    window = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
+    return Samples(
+        readings.time_s - sensor.delay_s,
         power,
         window,
-        observation.readings.update_s,
-        sd,
-    )
-    note = (
-        f"{run.path.name}: {counted(len(executions.start_s), 'execution')}"
-        f" in {counted(executions.runs, 'run')},"
-        f" {counted(len(observation.readings), 'reading')} of {log.field} ({window * 1e3:.3g} ms window);"
-        f" moved {shift * 1e3:+.2f} ± {1.645 * sd * 1e3:.2f} ms"
-    )
-    names = run.signatures.select("signature", "name")
-    ran = device_kernels.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")
-    begin, finish = _seconds(ran, origin)
-    return Part(
-        executions, samples, activities_of(begin + shift, finish + shift, ran["name"].to_list(), name), note
+        readings.update_s,
+        observation.alignment.offset_sd_s,
     )
 
 
