@@ -262,7 +262,7 @@ def _large(
         at, trace = next(iter(read.large.items()))
         ordered = [read.sums[at], *read.sums[:at], *read.sums[at + 1 :]]
         written = ingest_large(
-            *trace, options, read.sources, tz=tz, model=model, target=target, made=made_notes,
+            *trace, options, read.sources, tz=tz, model=model, target=target, made_notes=made_notes,
             sums=lambda: [s.result() for s in ordered],
         )  # fmt: skip
         if written is not None:

@@ -40,7 +40,7 @@ def ingest_large(
     tz: str | None,
     model: str | None,
     target: Path,
-    made: Sequence[str],
+    made_notes: Sequence[str],
     sums: Callable[[], Sequence[str]],
 ) -> Path | None:
     """Write the run of one large trace and its power logs; None where the file must be read at once.
@@ -53,7 +53,7 @@ def ingest_large(
         Its format.
     logs : sequence of Source
         Power logs, read.
-    made : sequence of str
+    made_notes : sequence of str
         Warnings of what was named.
     sums : callable
         Returns the SHA-256 of trace and logs, in this order.
@@ -79,11 +79,11 @@ def ingest_large(
     clock: dict[str, Any] = {}
     described: list[dict[str, Any]] = []
     warnings: list[str] = []
-    done, whole = 0, spill.rows.get("activities", 0)
+    done, activity_count = 0, spill.rows.get("activities", 0)
     for first, trace in spill.windows(each):
         sources = [Source(path, name, trace), *(logs if not described else [])]
         done += trace.activities.height
-        options.progress.step(f"linking {path.name}: {done:,} activities", done / max(whole, 1))
+        options.progress.step(f"linking {path.name}: {done:,} activities", done / max(activity_count, 1))
         shift, tables = _window(sources, tz, clock, described, warnings, logs)
         joined.add(tables, first + shift)
     devices, unused = name_gpus(joined.devices(), model)
@@ -93,7 +93,7 @@ def ingest_large(
     signatures, number = joined.signatures()
     signatures = signatures.with_columns(families_of(signatures).alias("family"))
     tables = {"signatures": signatures, "devices": devices, **joined.small()}
-    warnings += ingest_warnings([], [*made, *unused], clock, tables)
+    warnings += ingest_warnings([], [*made_notes, *unused], clock, tables)
     info = {
         "clock": clock,
         "sources": [{**d, "sha256": s} for d, s in zip(described, sums(), strict=True)],

@@ -69,9 +69,11 @@ def member_pieces(
         ln of the bounds that hold 90 % of the mixture, over the time of ``pieces``.
     """
 
-    def parts_of(some: OperatorColumns, member: Member) -> Pieces:
+    def parts_of(of_rows: OperatorColumns, member: Member) -> Pieces:
         # another library's fit knows the times of this one less well than its own
-        return law.pieces(some, gpu, member.coefficients).known_within(member.band if one_ran else _UNKNOWN)
+        return law.pieces(of_rows, gpu, member.coefficients).known_within(
+            member.band if one_ran else _UNKNOWN
+        )
 
     if len(candidates) == 1:
         low, high = np.broadcast_to(np.array(candidates[0].band)[:, None], (2, len(rows)))

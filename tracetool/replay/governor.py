@@ -88,7 +88,7 @@ def held_share(windows: Windows, limit_w: float, time_constant_s: float, start_w
 
 def _scan(
     free: Floats,
-    held: Floats,
+    held_w: Floats,
     longer: Floats,
     length: float,
     limit: float,
@@ -108,7 +108,7 @@ def _scan(
             remaining -= until
         if remaining <= 0.0:
             continue
-        least, factor = held[w], longer[w]
+        least, factor = held_w[w], longer[w]
         if power <= limit * (1.0 + _SETTLED):
             # The mean is at the cap, the window is not: nothing is held, and the mean falls.
             mean = power + (mean - power) * np.exp(-remaining / tau)

@@ -173,22 +173,24 @@ def held_of_each(windows: Windows, share: Floats, start_ns: Floats, end_ns: Floa
     array([0. , 0.5])
     """
     total = np.concatenate([[0.0], np.cumsum(share)])
-    held = np.empty(len(start_ns))
-    compiled(_means, len(held))(share, total, windows.first_ns, windows.length_ns, start_ns, end_ns, held)
-    return held
+    held_shares = np.empty(len(start_ns))
+    compiled(_means, len(held_shares))(
+        share, total, windows.first_ns, windows.length_ns, start_ns, end_ns, held_shares
+    )
+    return held_shares
 
 
 def _means(
-    share: Floats, total: Floats, first: float, length: float, start: Floats, end: Floats, held: Floats
+    share: Floats, total: Floats, first: float, length: float, start: Floats, end: Floats, held_shares: Floats
 ) -> None:
     """Write the mean of ``share`` over each activity's time, given its sums up to each window."""
     count = len(share)
-    for i in range(len(held)):
+    for i in range(len(held_shares)):
         begin = min(max((start[i] - first) / length, 0.0), float(count))
         stop = min(max((end[i] - first) / length, 0.0), float(count))
         at, to = min(int(begin), count - 1), min(int(stop), count - 1)
         if stop - begin <= 1e-9:
-            held[i] = share[at]
+            held_shares[i] = share[at]
             continue
         until = total[to] + share[to] * (stop - to)
-        held[i] = min(max((until - total[at] - share[at] * (begin - at)) / (stop - begin), 0.0), 1.0)
+        held_shares[i] = min(max((until - total[at] - share[at] * (begin - at)) / (stop - begin), 0.0), 1.0)

@@ -125,7 +125,7 @@ def described_source(source: Source) -> dict[str, Any]:
 
 def ingest_warnings(
     sources: Sequence[Source],
-    made: Sequence[str],
+    made_notes: Sequence[str],
     clock: Mapping[str, Any],
     tables: Mapping[str, pl.DataFrame],
 ) -> list[str]:
@@ -152,4 +152,4 @@ def ingest_warnings(
         f"GPU {name or 'without a name'} is not known: predictions need --gpu"
         for name in dict.fromkeys(unknown)
     ]
-    return [*warnings, *made]
+    return [*warnings, *made_notes]

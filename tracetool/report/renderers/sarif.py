@@ -25,7 +25,7 @@ _RULES: Final = {
 }
 
 
-def _result(case: Case) -> dict[str, Any]:
+def _sarif_result(case: Case) -> dict[str, Any]:
     place = case.place or "tracetool.toml"
     uri = quote(place)
     return {
@@ -53,7 +53,7 @@ def sarif_document(view: View) -> dict[str, Any]:
         "informationUri": "https://pypi.org/project/tracetool-energy/",
         "rules": rules,
     }
-    results = [_result(c) for c in view.cases if c.outcome in _RULES]
+    results = [_sarif_result(c) for c in view.cases if c.outcome in _RULES]
     return {
         "$schema": _SCHEMA,
         "version": "2.1.0",

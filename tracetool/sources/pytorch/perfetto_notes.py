@@ -173,15 +173,15 @@ class Arguments:
         for of_kind in np.unique(kind).tolist():
             which = np.flatnonzero(kind == of_kind)
             if not in_json and of_kind not in (_TEXT, _NESTED):
-                objects[which] = self._made(of_kind, value[which])
+                objects[which] = self._python_values(of_kind, value[which])
                 continue
             distinct, places = np.unique(value[which], return_inverse=True)
-            values = self._made(of_kind, distinct)
+            values = self._python_values(of_kind, distinct)
             listed = map(_json, values) if in_json else values
             objects[which] = np.fromiter(listed, np.object_, len(values))[places]
         return objects
 
-    def _made(self, kind: int, value: Ints) -> list[Any]:
+    def _python_values(self, kind: int, value: Ints) -> list[Any]:
         if kind in (_TEXT, _NESTED):
             stored = self.texts if kind == _TEXT else self.nested
             return [stored[number] for number in value.tolist()]

@@ -137,9 +137,9 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
     )
     if number.null_count() == len(number):
         return from_calendar.alias(texts.name)
-    whole = number.str.extract(r"^(\d+)", 1).cast(pl.Int64, strict=False)
-    part = number.str.extract(r"\.(\d{1,9})", 1).fill_null("0").str.pad_end(9, "0").cast(pl.Int64)
-    frame = pl.DataFrame({"w": whole, "p": part, "m": from_calendar})
+    whole_units = number.str.extract(r"^(\d+)", 1).cast(pl.Int64, strict=False)
+    fraction = number.str.extract(r"\.(\d{1,9})", 1).fill_null("0").str.pad_end(9, "0").cast(pl.Int64)
+    frame = pl.DataFrame({"w": whole_units, "p": fraction, "m": from_calendar})
     scale = (
         pl.when(pl.col("w") < 10**11).then(NS)
         .when(pl.col("w") < 10**14).then(10**6)

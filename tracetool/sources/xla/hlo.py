@@ -207,19 +207,19 @@ def _convolution(instruction: _Instruction, beside: dict[int, _Instruction]) -> 
     operands = _operands(instruction, beside)
     if axes is None or window is None or len(operands) < 2:
         return None
-    data, filters = operands[:2]
+    image, filters = operands[:2]
     if target.endswith("BackwardInput"):
-        data = instruction.shape
+        image = instruction.shape
     elif target.endswith("BackwardFilter"):
         filters = instruction.shape
     places = [axes.number(7), axes.number(8), *axes.numbers(11)]
     of_filters = [axes.number(4), axes.number(3), *axes.numbers(6)]
-    if not _within_rank(data, places) or not _within_rank(filters, of_filters):
+    if not _within_rank(image, places) or not _within_rank(filters, of_filters):
         return None
     steps = [(d.number(2, 1), d.number(3)) for d in window.messages(1)]
     groups = max(1, instruction.stated.number(_GROUPS, 1))
     ordered = (
-        Shape(tuple(data.sizes[i] for i in places), data.format),
+        Shape(tuple(image.sizes[i] for i in places), image.format),
         Shape(tuple(filters.sizes[i] for i in of_filters), filters.format),
     )
     stride, padding = [s for s, _ in steps], [p for _, p in steps]

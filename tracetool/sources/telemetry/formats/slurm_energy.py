@@ -164,11 +164,11 @@ def _sacct(path: Path, options: ReadOptions) -> Trace:
             "sacct -P -j JOB --format=JobID,ConsumedEnergyRaw,Start,End (needs AcctGatherEnergyType)",
         )  # fmt: skip
     # A job's own row holds its steps' energy; where it is empty the step with most stands for the job.
-    whole = table.with_columns(
+    ordered_steps = table.with_columns(
         pl.col("job").str.split(".").list.first().alias("#job"),
         pl.col("job").str.contains(".", literal=True).alias("#step"),
     ).sort("#job", "#step", "joules", descending=[False, False, True], maintain_order=True)
-    jobs = whole.unique("#job", keep="first", maintain_order=True)
+    jobs = ordered_steps.unique("#job", keep="first", maintain_order=True)
     ends = [
         meter_rows(
             pl.DataFrame({"time_ns": [row["#s"], row["#e"]], "j": [0.0, row["joules"]]}),

@@ -117,16 +117,17 @@ def _readings(text: str, path: Path, trace: Trace) -> pl.DataFrame:
     ended = text.count("\n")
     lines = lines.filter((pl.col("text") != "") & ~pl.col("text").str.starts_with("#"))
     # The line a killed sampler was writing has no end: its last number may be without digits.
-    whole = (pl.col("line") <= ended) & (
+    complete = (pl.col("line") <= ended) & (
         pl.col("text").str.count_matches(",", literal=True) == len(COLUMNS) - 1
     )
+    readable = lines.filter(complete)
     rows = pl.read_csv(
-        io.StringIO("\n".join(lines.filter(whole)["text"])),
+        io.StringIO("\n".join(readable["text"])),
         has_header=False,
         quote_char=None,  # the log quotes nothing: one that was damaged must not swallow the next lines
         new_columns=list(COLUMNS),
         schema=dict.fromkeys(COLUMNS, pl.String),
-    ) if lines.filter(whole).height else pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String))  # fmt: skip
+    ) if readable.height else pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String))  # fmt: skip
     odd = pl.any_horizontal(
         (pl.col(c) != "") & pl.col(c).cast(pl.Int64, strict=False).is_null()
         for c in COLUMNS
@@ -134,13 +135,13 @@ def _readings(text: str, path: Path, trace: Trace) -> pl.DataFrame:
     )
     rows = rows.with_columns(
         odd.fill_null(value=False).alias("#odd"),
-        lines.filter(whole)["line"],
+        readable["line"],
         *[pl.col(c).cast(pl.Int64, strict=False) for c in COLUMNS if c != "throttle"],
     )
     whole_number = pl.col("time_ns").is_not_null() & pl.col("device").is_between(0, DEVICE_LIMIT)
     usable = whole_number.fill_null(value=False) & ~pl.col("#odd")
     bad = rows.filter(~usable)
-    cut = lines.filter(~whole)
+    cut = lines.filter(~complete)
     numbers = [*cut["line"].to_list(), *bad["line"].to_list()]
     if numbers:
         trace.rejected.append(rejected_rows(path.name, numbers, "not a whole reading", [""] * len(numbers)))

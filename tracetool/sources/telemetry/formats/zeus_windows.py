@@ -41,8 +41,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
     if not gpus:
         raise BadInput.in_file(path, "does not begin with its columns", "copy the file again")
     text = pl.String()
-    wanted = ("start_time", "window_name", "elapsed_time", *gpus)
-    rows = read_csv(path, {c: ([c], text) for c in wanted}, options.max_ratio)
+    columns = ("start_time", "window_name", "elapsed_time", *gpus)
+    rows = read_csv(path, {c: ([c], text) for c in columns}, options.max_ratio)
     rows = rows.with_columns(
         parse_stamps(rows["start_time"]).alias("begin"),
         (measured("elapsed_time") * 1e9).round().cast(pl.Int64, strict=False).alias("length"),
@@ -72,19 +72,19 @@ def read(path: Path, options: ReadOptions) -> Trace:
     between_s = float((outer["begin"] - outer["end"].shift(1)).drop_nulls().clip(0).sum()) / 1e9
     if between_s > 0.01 * float(outer["length"].sum()) / 1e9:
         trace.warnings.append(f"the {number(between_s)} s between its windows were not measured: 0 J there")
-    parts = []
+    gpu_tables = []
     for name, device in gpus.items():
         gained = outer.drop_nulls(name).with_columns(total=pl.col(name).cum_sum())
         before = gained.select(time_ns="begin", energy_j=pl.col("total") - pl.col(name))
         after = gained.select(time_ns="end", energy_j="total")
         rows_of = pl.concat([before, after]).sort("time_ns", "energy_j")
-        parts.append(
+        gpu_tables.append(
             rows_of.with_columns(
                 device=pl.lit(device, dtype=pl.Int32), power_kind=pl.lit("counter"), field=pl.lit(name),
                 scope=pl.lit("gpu"),
             )
         )  # fmt: skip
-    trace.telemetry = readings(parts)
+    trace.telemetry = readings(gpu_tables)
     used = sorted(gpus.values())
     trace.devices = pl.DataFrame(
         {"device": used, "profiler_device": used}, schema={"device": pl.Int32, "profiler_device": pl.Int64}
