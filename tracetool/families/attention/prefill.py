@@ -157,6 +157,9 @@ class _Tiling:
     query_tile: Floats  # [rows]
     key_tile: Floats  # [tokens]
     lanes: Floats  # rows of query tiles, each over the keys of one sequence and head or group of heads [1]
+    kv8: Bools  # keys alone are computed in 8 bits
+    uneven: Bools  # heads that matrix instructions do not divide
+    grouped: Bools  # heads that share keys
     step_clk: Floats  # a query tile for one key tile [clk]
     filled: Floats  # share of a query tile's warps that hold queries [1]
     computed: QueryTiles  # key tiles whose scores are computed
@@ -181,16 +184,27 @@ def _tiling(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats) -> _Tiling:
     # warps of 64 queries that have none leave early
     filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
     lanes = s.batch * s.heads / packed
-    return _Tiling(query_tile, key_tile, lanes, step_clk, filled, computed, visited)
+    return _Tiling(
+        query_tile,
+        key_tile,
+        lanes,
+        _narrow_keys(s, c),
+        uneven,
+        group > 1,
+        step_clk,
+        filled,
+        computed,
+        visited,
+    )
 
 
 def _tile_clk(s: Scores, tiling: _Tiling, c: Coefficients) -> Floats:
     """Return the start and end of a tile of queries: what it takes beside its steps. Shape (n,). [clk]"""
-    in_8_bits = np.where(s.size <= 1.0, c["fp8_tile"], np.where(_narrow_keys(s, c), c["kv8_tile"], 1.0))
+    in_8_bits = np.where(s.size <= 1.0, c["fp8_tile"], np.where(tiling.kv8, c["kv8_tile"], 1.0))
     tile = c["tile_clk"] * in_8_bits
     tile = tile * np.where(s.window < s.kv_len, c["window_tile"], 1.0)
-    tile = tile * np.where(s.heads / s.kv_heads > 1, 1.0, c["single_tile"])
-    tile = tile * np.where(s.head_dim % HEAD_STEP > 0, c.get("uneven_tile", 1.0), 1.0)
+    tile = tile * np.where(tiling.grouped, 1.0, c["single_tile"])
+    tile = tile * np.where(tiling.uneven, c.get("uneven_tile", 1.0), 1.0)
     return np.asarray(tile * (c["spare_share"] + (1.0 - c["spare_share"]) * tiling.filled))
 
 
@@ -208,34 +222,28 @@ def _compute_clk(s: Scores, tiling: _Tiling, waves: Floats, gpu: Gpu, c: Coeffic
     return np.where(waves > 1.0, combined(total, longest, c["tail_norm"]), longest)
 
 
-def _key_share(s: Scores, c: Coefficients) -> Floats:
-    """Return the bytes of an element of keys and values over those of queries. Shape (n,). [1]"""
-    return np.where(_narrow_keys(s, c), 0.5, 1.0)
+@dataclass(frozen=True)
+class _Passes:
+    """What runs beside the kernel: arrays of shape (n,)."""
+
+    touched: Floats  # queries, results, keys and values, each once [B]
+    passed: Floats  # rotated, converted or written to the cache [B]
+    append_clk: Floats  # new keys and values on their way to the cache, a block a token [clk]
 
 
-def _touched_bytes(s: Scores, c: Coefficients) -> Floats:
-    """Return the bytes of queries, results, keys and values, each once. Shape (n,). [B]"""
-    width = (s.head_dim + s.value_dim) * 2.0
-    keys = s.batch * s.kv_len * s.kv_heads * _key_share(s, c)
-    return np.asarray((s.batch * s.q_len * s.heads + keys) * width)
-
-
-def _passed_bytes(rows: OperatorColumns, s: Scores, c: Coefficients, touched: Floats) -> Floats:
-    """Return the bytes of passes beside the kernel: rotated, converted, written to the cache. (n,) [B]"""
-    width = (s.head_dim + s.value_dim) * 2.0
-    tokens = s.batch * s.q_len
+def _passes(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients, kv8: Bools) -> _Passes:
+    """Return the passes before and after a kernel; ``kv8``: keys alone are computed in 8 bits."""
+    written, alone = cache_written(rows), of_a_trace(rows)
+    width, tokens = (s.head_dim + s.value_dim) * 2.0, s.batch * s.q_len
+    narrow = np.where(kv8, 0.5, 1.0)  # bytes of an element of keys and values, relative
+    touched = (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads * narrow) * width
     passed = c["pass_factor"] * tokens * s.heads * width
-    cached = tokens * s.kv_heads * width * (1.0 + _key_share(s, c)) / 2.0
-    in_8_bits = np.where(_narrow_keys(s, c), c["kv8_pass"], 1.0)
-    passed = passed + np.where(cache_written(rows), c["cache_passes"] * cached * in_8_bits, 0.0)
+    cached = tokens * s.kv_heads * width * (1.0 + narrow) / 2.0
+    passed = passed + np.where(written, c["cache_passes"] * cached * np.where(kv8, c["kv8_pass"], 1.0), 0.0)
     passed = passed * np.where(s.size <= 1.0, c["fp8_pass"], 1.0)
-    return np.where(of_a_trace(rows), np.minimum(passed, ALONE_PASSES * touched), passed)
-
-
-def _append_clk(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
-    """Return what new keys and values take to enter the cache, a block a token. Shape (n,). [clk]"""
-    appending = c["token_clk"] * (s.batch * s.q_len) / float(gpu.sm_count)
-    return np.where(cache_written(rows) & ~of_a_trace(rows), appending, 0.0)
+    passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
+    append_clk = np.where(written & ~alone, c["token_clk"] * tokens / float(gpu.sm_count), 0.0)
+    return _Passes(touched, passed, append_clk)
 
 
 def _launch_us(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
@@ -264,14 +272,14 @@ def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
     again = _read_again(s, fills, tiling.lanes, gpu, c)
     factor = np.where(s.backward, BACKWARD, 1.0)
-    touched = _touched_bytes(s, c)
-    passed = _passed_bytes(rows, s, c, touched)
+    passes = _passes(rows, s, gpu, c, tiling.kv8)
+    touched, passed = passes.touched, passes.passed
     # what the passes leave in L2 costs the next one no memory: the kernel itself reads only what they do not
     resident = c["l2_hit"] / (1.0 + (touched / (RESIDENT_SHARE * gpu.l2_bytes)) ** 2)
     from_l2 = factor * passed * resident / gpu.l2_bytes_per_clock
     return Pieces(
         fixed_s=_launch_us(rows, s, gpu, c) * 1e-6,
-        serial_cycles=LATENCY_CLK + from_l2 + _append_clk(rows, s, gpu, c),
+        serial_cycles=LATENCY_CLK + from_l2 + passes.append_clk,
         stream_s=factor * passed * (1.0 - resident) / gpu.dram_bytes_per_s,
         core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
         memory_s=factor * (touched * (1.0 - resident) + again) / gpu.dram_bytes_per_s,
