@@ -109,7 +109,7 @@ def test_runs_are_what_ingest_alone_writes(fleet: Path, source: Path, tmp_path: 
 def test_a_predicted_jobs_interval_is_that_of_its_run(samples: Path, tmp_path: Path) -> None:
     """The model's intervals reach farther up than down: one half width for both is another interval."""
     (tmp_path / "job").mkdir()
-    shutil.copy(samples / "h100_training.sqlite", tmp_path / "job")
+    shutil.copy(samples / "a100_generation.pt.trace.json.gz", tmp_path / "job")
     tt.fleet_ingest(tmp_path / "job", tmp_path / "set", workers=1)
     tt.fleet_run("attribute", tmp_path / "set", workers=1)
     whole = tt.summary(next((tmp_path / "set" / "runs").iterdir())).parts.filter(part="run")
