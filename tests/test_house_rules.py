@@ -355,6 +355,33 @@ def test_a_name_read_outside_kernels_is_found(tmp_path: Path, monkeypatch: pytes
     ]
 
 
+#: Where figures are summed by groups: in any order their last digit and what stands first differ by run.
+SUMMED_IN_ORDER = ("replay/", "report/", "compare/", "forecast/", "measure/")
+
+
+def _unordered_groups(path: Path) -> list[str]:
+    return [
+        f"line {node.lineno}"
+        for node in _nodes(path)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") == "group_by"
+        and not any(word.arg == "maintain_order" for word in node.keywords)
+    ]
+
+
+def test_groups_are_summed_in_one_order() -> None:
+    files = [p for p in FILES if _inside(p).startswith(SUMMED_IN_ORDER)]
+    _assert_none(
+        _unordered_groups, files, "group_by(..., maintain_order=True): outputs are equal from run to run"
+    )
+
+
+def test_groups_in_any_order_are_found(tmp_path: Path) -> None:
+    breach = tmp_path / "breach.py"
+    breach.write_text('x.group_by("a").len()\nx.group_by("a", maintain_order=True).len()\n')
+    assert _unordered_groups(breach) == ["line 1"]
+
+
 PHYSICS = ("model/", "families/")
 #: A comment states a unit in brackets, and what the number rests on.
 UNIT = re.compile(r"\[[^\]\d][^\]]*\]|\[1\]")

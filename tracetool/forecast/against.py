@@ -253,7 +253,7 @@ def _record(match: str, one: Work | None, other: Work | None, steps: float) -> d
 
 def _facts(frame: pl.DataFrame) -> dict[str, float]:
     """Return sums of both sides: matched by sizes, by family, and left over. [us]"""
-    sums = frame.group_by("match").agg(pl.col("predicted_us", "measured_us").sum())
+    sums = frame.group_by("match", maintain_order=True).agg(pl.col("predicted_us", "measured_us").sum())
     by_match = {row["match"]: row for row in sums.to_dicts()}
     facts = {}
     for side in ("predicted", "measured"):

@@ -112,7 +112,12 @@ def _collective_ends(source: Source) -> pl.DataFrame:
         pl.col("collective_sequence").alias("sequence"),
         (pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"),
     )
-    busiest = chosen.group_by("device").len().sort("len", "device", descending=[True, False]).head(1)
+    busiest = (
+        chosen.group_by("device", maintain_order=True)
+        .len()
+        .sort("len", "device", descending=[True, False])
+        .head(1)
+    )
     return chosen.join(busiest.select("device"), on="device", how="semi").drop("device").sort("end_ns")
 
 

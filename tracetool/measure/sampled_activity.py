@@ -104,7 +104,7 @@ def activity_by_signature(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> pl.
         )
     if not alone_samples:
         return empty
-    means = pl.concat(alone_samples).group_by("signature").agg(
+    means = pl.concat(alone_samples).group_by("signature", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("samples"), *(pl.col(c).mean() for c in shares)
     )  # fmt: skip
     return pl.concat([empty, means], how="diagonal").sort("signature")

@@ -128,7 +128,12 @@ def _ambiguous(entry: dict[str, Any], rivals_ns: list[int]) -> dict[str, Any]:
 def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
     """Return a fit for each device of the log, to the busiest device of the trace."""
     activities = trace.trace.activities
-    busy = activities.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns").tail(1)
+    busy = (
+        activities.group_by("device", maintain_order=True)
+        .agg(pl.col("duration_ns").sum())
+        .sort("duration_ns")
+        .tail(1)
+    )
     if not busy.height or telemetry.is_empty():
         return []
     busy_device = activities.filter(pl.col("device") == busy["device"][0])

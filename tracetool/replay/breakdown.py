@@ -104,7 +104,7 @@ def _with_idle(
     idle_w = float(replays.predicted.idle_w[j])
     idle_rows = (
         pl.concat(frames)
-        .group_by("name")
+        .group_by("name", maintain_order=True)
         .agg(pl.col("idle_ms").sum())
         .with_columns(
             (pl.col("idle_ms") * 1e-3 * idle_w).alias("energy_j"), pl.lit(0, pl.Int64).alias("launches")
@@ -135,7 +135,7 @@ def _summed(group: pl.Series, replays: RunReplay, j: int, prediction: PredictedR
     grouped = (
         pl.concat([frame, sums], how="horizontal")
         .filter(pl.col("in_replay"))
-        .group_by(key)
+        .group_by(key, maintain_order=True)
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
             pl.col("recorded").sum().alias("recorded_time_ms"),

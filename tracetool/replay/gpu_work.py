@@ -84,9 +84,11 @@ def _waited_for(run: Run, kernels: pl.DataFrame) -> Ints:
 def _equal_work(kernels: pl.DataFrame, kind: Ints) -> Floats | None:
     """Return how often each activity counts as part of equal work; None where the GPUs share none. (n,)"""
     launches = kernels.select("device", "signature").with_columns(computes=pl.Series(kind == 0))
-    counts = launches.filter("computes").group_by("device", "signature").len("launches")
+    counts = launches.filter("computes").group_by("device", "signature", maintain_order=True).len("launches")
     gpus = kernels["device"].n_unique()
-    shared = counts.group_by("signature").agg(pl.len().alias("gpus"), pl.col("launches").mean().alias("mean"))
+    shared = counts.group_by("signature", maintain_order=True).agg(
+        pl.len().alias("gpus"), pl.col("launches").mean().alias("mean")
+    )
     weights = counts.join(shared.filter(pl.col("gpus") == gpus), on="signature", how="inner").select(
         "device", "signature", (pl.col("mean") / pl.col("launches")).alias("weight")
     )

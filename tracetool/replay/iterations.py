@@ -58,7 +58,7 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs, sums: pl.DataFr
     frame = pl.concat([frame, sums], how="horizontal") if sums.width else frame
     frame = frame.filter(pl.col("iteration") >= 0)
     table = (
-        frame.group_by("iteration")
+        frame.group_by("iteration", maintain_order=True)
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
             ((pl.col("end").max() - pl.col("start").min()) * 1e-6).alias("span_ms"),
@@ -170,7 +170,7 @@ def _repeating(signature: pl.Series) -> tuple[Ints | None, list[str]]:
     placed = pl.DataFrame({"signature": signature}).with_row_index("place")
     spacing = placed.with_columns(pl.col("place").cast(pl.Int64).diff().over("signature").alias("gap"))
     marks = (
-        spacing.group_by("signature")
+        spacing.group_by("signature", maintain_order=True)
         .agg(
             pl.len().alias("count"),
             pl.col("gap").median().alias("period"),

@@ -51,7 +51,7 @@ def with_timer_error(run: Run, rows: OperatorColumns) -> tuple[OperatorColumns, 
     if not coarse.height:
         return rows, []
     counted = activities.join(coarse, on=["device", "process"], how="semi", nulls_equal=True)
-    spread = counted.group_by("signature").agg(
+    spread = counted.group_by("signature", maintain_order=True).agg(
         pl.len().alias("launches"),
         ((pl.col("duration_ns") * 1e-3).var().fill_null(0.0)).alias("variance"),
     )
@@ -72,7 +72,7 @@ def _whole_microseconds(activities: pl.DataFrame) -> pl.DataFrame:
     """Return the devices and processes whose times are all whole microseconds."""
     since = pl.col("start_ns") - pl.col("start_ns").min()
     is_whole = (pl.col("duration_ns") % _STEP_NS == 0).all() & (since % _STEP_NS == 0).all()
-    timers = activities.group_by("device", "process").agg(
+    timers = activities.group_by("device", "process", maintain_order=True).agg(
         is_whole.alias("whole"), pl.len().alias("count"), pl.col("duration_ns").max().alias("longest")
     )
     counted = timers.filter(pl.col("whole") & (pl.col("count") >= _LEAST) & (pl.col("longest") > 0))
@@ -124,7 +124,11 @@ class Recorded:
 def _worked_gpus(run: Run) -> list[str]:
     """Return the names of the GPUs kernels ran on, as far as known, those that worked most first."""
     work = run.table("kernels", ("device", "duration_ns"))
-    busiest = work.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True)
+    busiest = (
+        work.group_by("device", maintain_order=True)
+        .agg(pl.col("duration_ns").sum())
+        .sort("duration_ns", descending=True)
+    )
     devices = busiest.select("device").join(run.devices, on="device", how="inner", maintain_order="left")
     named = (
         gpu or (match_gpu(name, memory_bytes) if name else None)

@@ -212,7 +212,7 @@ def _energy(
     summed_rows = attributed.energy.filter(
         pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null()
     )
-    summed = summed_rows.group_by("signature").agg(
+    summed = summed_rows.group_by("signature", maintain_order=True).agg(
         *(pl.col(f"energy{e}_j").sum().alias(f"measured{e}_j") for e in _ENDS), pl.col("duration_ns").sum()
     )
     with_times = summed.join(rows.select("signature", "time_ms"), on="signature")

@@ -119,6 +119,10 @@ def annotated_work(run: Run, unit: str, keys: tuple[str, ...]) -> Work:
     column = {"iteration": "name", "phase": "phase"}.get(keys[0]) if len(keys) == 1 else None
     groups: dict[str, float] = {}
     if column is not None:
-        sums = steps.filter(pl.col(column).is_not_null()).group_by(column).agg(pl.col(unit).sum())
+        sums = (
+            steps.filter(pl.col(column).is_not_null())
+            .group_by(column, maintain_order=True)
+            .agg(pl.col(unit).sum())
+        )
         groups = {str(name): float(amount) for name, amount in sums.iter_rows() if amount}
     return Work(unit, float(steps[unit].sum()), groups)

@@ -205,7 +205,7 @@ def _count(value: float) -> str:
 
 
 def _folds(diff: RunDiff, kernels: pl.DataFrame) -> list[Block]:
-    counts = dict(diff.level("kernel").group_by("relation").len().iter_rows())
+    counts = dict(diff.level("kernel").group_by("relation", maintain_order=True).len().iter_rows())
     relations_text = ", ".join(f"{counts[r]:,} {r}" for r in RELATIONS if r in counts)
     folds: list[Block] = [
         Fold(f"More kernels · {relations_text}", (Grid(kernels.slice(WORST), "", 60, headers=_HEADERS),))

@@ -125,7 +125,7 @@ class RunPage:
     def families(self) -> list[str]:
         """Families in order of energy: the order of colors in every picture."""
         sums = (
-            self.rows.group_by("family")
+            self.rows.group_by("family", maintain_order=True)
             .agg(pl.col("energy_j").sum())
             .sort("energy_j", "family", descending=[True, False])
         )

@@ -251,7 +251,7 @@ def _tables_of_parts(run: Run, rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 def _ranked(kernels: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Number signatures by their rank in ``rows``; beyond the page's rows, by family."""
-    families = rows.group_by("family").agg(pl.col("energy_j").sum()).sort(
+    families = rows.group_by("family", maintain_order=True).agg(pl.col("energy_j").sum()).sort(
         "energy_j", "family", descending=[True, False]
     )  # fmt: skip
     numbers = families.with_row_index("number").select("family", pl.col("number").cast(pl.Int64))

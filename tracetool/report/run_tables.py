@@ -117,10 +117,14 @@ def parts_by(
     if groups is None:
         return each.select(pl.col("family").alias("group"), "name", "family", "energy_j")
     named = groups.select(pl.col(key), pl.col("name").alias("group"))
-    counts = kernels.join(named, on=key, how="left").group_by("group", "signature").len("count")
+    counts = (
+        kernels.join(named, on=key, how="left")
+        .group_by("group", "signature", maintain_order=True)
+        .len("count")
+    )
     return (
         counts.join(each, on="signature", how="inner")
-        .group_by(pl.col("group").fill_null(f"(no {key})"), "name", "family")
+        .group_by(pl.col("group").fill_null(f"(no {key})"), "name", "family", maintain_order=True)
         .agg((pl.col("each_j") * pl.col("count")).sum().alias("energy_j"))
     )
 
@@ -161,7 +165,7 @@ def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
         )
     )
     step = pl.sum_horizontal(*((pl.col("gap_ns") >= end).cast(pl.Int64) for end in _GAP_ENDS_NS))
-    counts = gaps.group_by(step.alias("step")).agg(
+    counts = gaps.group_by(step.alias("step"), maintain_order=True).agg(
         pl.len().alias("gaps"), (pl.col("gap_ns").sum() / 1e6).alias("total_ms")
     )
     lengths = counts.sort("step").select(

@@ -31,7 +31,9 @@ def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, 
     elif not (sides[0].clock_stated and sides[1].clock_stated):
         stated = sum(side.clock_stated for side in sides)
         notes.append(f"{stated} of 2 runs log their clock: 0 J of the change are put down to it")
-    matched = rows.group_by("level").agg((pl.col("energy_base_j") + pl.col("energy_head_j")).sum().alias("j"))
+    matched = rows.group_by("level", maintain_order=True).agg(
+        (pl.col("energy_base_j") + pl.col("energy_head_j")).sum().alias("j")
+    )
     both_j = float(matched["j"].sum()) or 1.0
     shares = {level: 100.0 * j / both_j for level, j in matched.iter_rows()}
     order = (

@@ -101,7 +101,7 @@ def batch_curves(runs: pl.DataFrame) -> BatchCurves:
     """
     fitted = []
     for key, points in runs.group_by(CURVE, maintain_order=True):
-        at = points.group_by("batch").agg(pl.col("energy_j").mean()).sort("batch")
+        at = points.group_by("batch", maintain_order=True).agg(pl.col("energy_j").mean()).sort("batch")
         if at.height >= _LEAST:
             batch, energy = at["batch"].to_numpy(), at["energy_j"].to_numpy()
             fitted.append((key, batch, energy, fit_curve(batch, energy), left_out_errors(batch, energy)))
@@ -175,7 +175,9 @@ def context_growth(runs: pl.DataFrame) -> pl.DataFrame:
         (pl.col("unit") == "token") & pl.col("units_per_request").is_not_null() & (input_kind() == "text")
     )
     for key, points in text.group_by(_MODEL, maintain_order=True):
-        lengths = points.group_by("task").agg(pl.col("units_per_request").mean())["units_per_request"]
+        lengths = points.group_by("task", maintain_order=True).agg(pl.col("units_per_request").mean())[
+            "units_per_request"
+        ]
         shortest, longest = float(lengths.to_numpy().min()), float(lengths.to_numpy().max())
         if longest < 2.0 * shortest or points.height <= _LEAST:
             continue

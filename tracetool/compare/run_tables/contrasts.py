@@ -154,7 +154,11 @@ def generations(runs: pl.DataFrame) -> list[Contrast]:
 
 def precisions(runs: pl.DataFrame) -> list[Contrast]:
     """Compare weights of fewer bits with more, at the same batch on the same GPUs."""
-    formats = runs.group_by("precision").agg(pl.col("weight_bytes").first()).sort("weight_bytes", "precision")
+    formats = (
+        runs.group_by("precision", maintain_order=True)
+        .agg(pl.col("weight_bytes").first())
+        .sort("weight_bytes", "precision")
+    )
     names = formats["precision"].to_list()
     same = ["task", "family", "gpu", "gpus", "unit", "batch_limit"]
     best = least_energy(runs.filter(pl.col("batch_limit").is_not_null()), [*same, "precision"])
@@ -177,7 +181,11 @@ def tasks(runs: pl.DataFrame) -> list[Contrast]:
         (pl.col("unit") == "token") & pl.col("units_per_request").is_not_null() & (input_kind() == "text")
     )
     best = least_energy(text, ["task", "family", "gpu"])
-    means = best.group_by("task").agg(j=(pl.col("energy_j") * pl.col("units_per_request")).mean()).sort("j")
+    means = (
+        best.group_by("task", maintain_order=True)
+        .agg(j=(pl.col("energy_j") * pl.col("units_per_request")).mean())
+        .sort("j")
+    )
     names = means["task"].to_list()
     compared = []
     for i, low in enumerate(names):

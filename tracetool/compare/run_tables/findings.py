@@ -103,7 +103,9 @@ def task_means(runs: pl.DataFrame) -> list[Statement]:
     statements = []
     for (gpu,), rows in least.sort("gpu").group_by("gpu", maintain_order=True):
         tokens = pl.col("units_per_request").mean().alias("tokens")
-        means = rows.group_by("task").agg(pl.col("request_j").mean(), tokens, models=pl.len())
+        means = rows.group_by("task", maintain_order=True).agg(
+            pl.col("request_j").mean(), tokens, models=pl.len()
+        )
         if means.height < 2:
             continue
         ordered = means.sort("request_j", "task").to_dicts()
@@ -142,7 +144,11 @@ def picture_spread(runs: pl.DataFrame) -> list[Statement]:
             f" {rows.height} models"
         )
         statements.append(Statement("model", text, figures, fold, tuple(sorted(rows["row"]))))
-    means = least.group_by("gpu", "unit").agg(pl.col("energy_j").mean(), pl.col("row")).sort("gpu", "unit")
+    means = (
+        least.group_by("gpu", "unit", maintain_order=True)
+        .agg(pl.col("energy_j").mean(), pl.col("row"))
+        .sort("gpu", "unit")
+    )
     for (gpu,), rows in means.group_by("gpu", maintain_order=True):
         units = {row["unit"]: row for row in rows.to_dicts()}
         if not {"image", "video"} <= units.keys():

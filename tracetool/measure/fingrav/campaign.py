@@ -157,7 +157,11 @@ def _chosen(runs: Sequence[Run], name_part: str | None) -> str:
             f"no kernel called {name_part!r} ran" if name_part else "no kernel ran",
             "give part of its name as tracetool classify RUN shows it",
         )
-    return str(names.group_by("name").agg(pl.col("duration_ns").sum()).sort("duration_ns")["name"][-1])
+    return str(
+        names.group_by("name", maintain_order=True)
+        .agg(pl.col("duration_ns").sum())
+        .sort("duration_ns")["name"][-1]
+    )
 
 
 def _profiled(

@@ -91,7 +91,7 @@ def throttling(case: LogCase) -> Finding:
         rows = rows.filter(pl.Series((at_s >= start_s) & (at_s <= end_s)))
     if not rows.height:
         return Finding("throttling", "good", "the log holds no reasons for lowered clocks")
-    counts = rows.group_by("throttle_reasons").len()
+    counts = rows.group_by("throttle_reasons", maintain_order=True).len()
     bits = {text: reason_bits(text) for text in counts["throttle_reasons"].to_list()}
     readings_by_reason = dict.fromkeys(THROTTLE_REASONS.values(), 0)
     throttled = 0

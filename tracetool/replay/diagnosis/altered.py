@@ -242,7 +242,9 @@ def overlapped(booked: Ledger, before: Altered) -> Altered:
     exposed_s, moving_s = np.zeros(len(before.time)), np.zeros(len(before.time))
     beside_s = 0.0
     for side in booked.cut.sides:
-        rows = side.activities().group_by("signature", "part").agg(pl.col("time_s").sum())
+        rows = (
+            side.activities().group_by("signature", "part", maintain_order=True).agg(pl.col("time_s").sum())
+        )
         place, seconds = rows["signature"].to_numpy(), rows["time_s"].to_numpy()
         parts_of_time = rows["part"].to_numpy()
         exposed, moving = parts_of_time == EXPOSED, parts_of_time != WAITS  # a replay finds the waits anew

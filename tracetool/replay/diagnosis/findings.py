@@ -92,7 +92,7 @@ def _finding(run: Run, booked: Ledger, row: dict[str, Any], gpu: str | None) -> 
     rows = booked.rows.filter(pl.col("cause") == one.name)
     evidence = (
         rows.filter(pl.col("signature").is_not_null())
-        .group_by("signature", "name", "family")
+        .group_by("signature", "name", "family", maintain_order=True)
         .agg(pl.col("energy_j", "time_ms", "launches").sum())
         .sort("energy_j", descending=True)
         .head(EVIDENCE_ROWS)

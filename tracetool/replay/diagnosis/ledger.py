@@ -210,7 +210,7 @@ def _together(each: Sequence[SetEnergy], rows: pl.DataFrame, span_ms: float) -> 
         for end in ("low_j", "high_j")
     )
     model = np.append([abs(c.model_error) for c in CAUSES], 0.0) * np.abs(total)
-    time = dict(rows.group_by("cause").agg(pl.col("time_ms").sum()).iter_rows())
+    time = dict(rows.group_by("cause", maintain_order=True).agg(pl.col("time_ms").sum()).iter_rows())
     run_j = float(total[-1])
     order = sorted(range(len(CAUSES)), key=lambda i: -total[i])
     order = [i for i in order if total[i] != 0.0]

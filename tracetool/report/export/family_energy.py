@@ -40,7 +40,9 @@ def family_sums(run: Run, energies: Energies) -> pl.DataFrame:
     groups = groups_of(run, ["family"])
     names = pl.Series("name", groups.names, dtype=pl.String)
     activities = run.kernels.select("device", "duration_ns").with_columns(names.gather(groups.of_activity))
-    timed = activities.group_by("device", "name").agg(pl.len().alias("launches"), pl.col("duration_ns").sum())
+    timed = activities.group_by("device", "name", maintain_order=True).agg(
+        pl.len().alias("launches"), pl.col("duration_ns").sum()
+    )
     stems = [
         stem
         for stem, energies_of_kind in (("", energies.measured), ("predicted_", energies.predicted))

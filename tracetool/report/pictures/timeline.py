@@ -99,7 +99,7 @@ def pack_timeline(
 def _with_lanes(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Number the busiest streams; those beyond the last lane share it."""
     keys = (
-        rows.group_by("device", "stream")
+        rows.group_by("device", "stream", maintain_order=True)
         .agg(pl.col("duration_ns").sum())
         .sort("duration_ns", "device", "stream", descending=[True, False, False], nulls_last=True)
         .with_row_index("lane")
@@ -122,7 +122,7 @@ def _merge(rows: pl.DataFrame, step_ns: float) -> pl.DataFrame:
     """Make one bar of the launches of a lane that start within one step; the longest gives its name."""
     return (
         rows.with_columns((pl.col("start_ns") // step_ns).cast(pl.Int64).alias("step"))
-        .group_by("lane", "step")
+        .group_by("lane", "step", maintain_order=True)
         .agg(
             pl.col("start_ns").min(),
             pl.col("duration_ns").sum(),
@@ -268,9 +268,9 @@ def _measured(telemetry: pl.DataFrame, first: int, edges: Floats) -> pl.Series:
     means = (
         readings.select("device", "power_w")
         .with_columns(pl.Series("part", step, dtype=pl.Int64))
-        .group_by("part", "device")
+        .group_by("part", "device", maintain_order=True)
         .agg(pl.col("power_w").mean())
-        .group_by("part")
+        .group_by("part", maintain_order=True)
         .agg(pl.col("power_w").sum())
     )
     places = pl.DataFrame({"part": np.arange(len(edges) - 1)}, schema={"part": pl.Int64})

@@ -55,16 +55,20 @@ def where(page: RunPage) -> Section | None:
 
 
 def _largest(rows: pl.DataFrame) -> list[Part]:
-    sums = rows.group_by("group").agg(pl.col("energy_j").sum().alias("sum_j")).sort("sum_j", descending=True)
+    sums = (
+        rows.group_by("group", maintain_order=True)
+        .agg(pl.col("energy_j").sum().alias("sum_j"))
+        .sort("sum_j", descending=True)
+    )
     largest = sums.head(_MOST_GROUPS)["group"].to_list()
     named = rows.with_columns(
         pl.when(pl.col("group").is_in(largest)).then("group").otherwise(pl.lit("(others)")).alias("group")
     )
-    merged = named.group_by("group", "name", "family").agg(pl.col("energy_j").sum())
+    merged = named.group_by("group", "name", "family", maintain_order=True).agg(pl.col("energy_j").sum())
     ordered = merged.sort("energy_j", "name", descending=[True, False])
     head, tail = ordered.head(_MOST_PARTS), ordered.slice(_MOST_PARTS)
     remainder = (
-        tail.group_by("group", "family")
+        tail.group_by("group", "family", maintain_order=True)
         .agg(pl.col("energy_j").sum(), pl.len().alias("count"))
         .select("group", pl.format("{} more kernels", "count").alias("name"), "family", "energy_j")
     )
@@ -75,7 +79,7 @@ def _largest(rows: pl.DataFrame) -> list[Part]:
 def _groups(rows: pl.DataFrame, key: str) -> pl.DataFrame:
     total = rows["energy_j"].sum() or 1.0
     return (
-        rows.group_by("group")
+        rows.group_by("group", maintain_order=True)
         .agg(pl.col("energy_j").sum(), pl.col("name").n_unique().alias("kernels"))
         .sort("energy_j", "group", descending=[True, False])
         .head(15)
