@@ -1,1 +1,1 @@
-"""What the meter said: sensors, windows, attribution. Never imports the model."""
+"""Measured power: sensors, windows, attribution. Never imports the model."""

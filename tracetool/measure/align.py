@@ -1,4 +1,4 @@
-"""Where a power log lies against the timeline, and how sure that is."""
+"""Offset of a power log from the timeline, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIVAL, _MOST_PLACES = 0.1, 8
 
 @dataclass(frozen=True)
 class Alignment:
-    """Time to add to the timeline so that it meets the log."""
+    """Time to add to the timeline so that it matches the log."""
 
     offset_s: float  # posterior mean [s]
     offset_sd_s: float  # posterior standard deviation [s]
@@ -40,7 +40,7 @@ class Alignment:
 
 
 def _posterior(points: Floats, log_weight: Floats) -> tuple[float, float, Floats]:
-    """Mean, deviation and weights of points that each stand for the cell around them."""
+    """Return mean, deviation and weights of points, each of which represents the cell around it."""
     edges = 0.5 * (points[1:] + points[:-1])
     edges = np.concatenate([[points[0]], edges, [points[-1]]])
     cell = np.maximum(np.diff(edges), 1e-12)

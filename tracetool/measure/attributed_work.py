@@ -83,7 +83,7 @@ def work_of_run(run: Run, kernels: pl.DataFrame, arrived_ns: Ints | None = None)
 
 
 def _with_waits(work: Work, arrived_ns: Ints) -> Work:
-    """Cut collectives where the last rank had come; what they waited before that is the last class."""
+    """Cut collectives where the last rank arrived; their waits before that are the last class."""
     late = arrived_ns > work.start_ns
     k = len(work.names)
     waited_ns = np.zeros(k, np.int64)
@@ -119,7 +119,7 @@ def work_of_activity(table: pl.DataFrame) -> Work:
 
 
 def check_overlap(work: Work, log: PowerLog, origin_ns: int, where: str) -> None:
-    """Raise BadInput unless work and log overlap; the hint says which zone would fit."""
+    """Raise BadInput unless work and log overlap; the hint names the time zone that would fit."""
     start = (float(work.start_ns.min()) - origin_ns) * _NS
     end = (float(work.end_ns.max()) - origin_ns) * _NS
     first, last = float(log.time_s[0]), float(log.time_s[-1])

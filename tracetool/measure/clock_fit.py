@@ -1,4 +1,4 @@
-"""How far apart two clocks lie that nothing ties together, and how sure that is.
+"""Offset between two clocks that share no reference, and its uncertainty.
 
 Found from the readings alone: power rises where work starts. What a reading cannot tell (which of the
 sensors a GPU may have, how old it is when it is read, what power each piece of work draws) is not
@@ -47,7 +47,7 @@ _START = np.log([0.25, 0.1, 0.05, 0.05])
 
 @dataclass(frozen=True)
 class ClockFit:
-    """Where a timeline lies on a log's clock."""
+    """Offset of a timeline on a log's clock, and the parts of its uncertainty."""
 
     alignment: Alignment
     sensor: Sensor  # the likeliest
@@ -109,7 +109,7 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
 
 
 def age_sd(readings: Readings) -> float:
-    r"""Return how far the mean age of readings may lie from half a period. [s]
+    r"""Return the standard deviation of the mean age of readings from half a period. [s]
 
     Readings polled too seldom to show their updates are taken to be of any age up to a period. Polls in
     step with the updates are all of one age: then the mean is as unsure as a single reading's,
@@ -126,7 +126,7 @@ def age_sd(readings: Readings) -> float:
 
 
 def _placed(readings: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:
-    """Return the log evidence of a sensor and where its readings lie; a long log in three parts."""
+    """Return the log evidence of a sensor and the alignment of its readings; a long log in three parts."""
     count = len(readings)
     cuts = [0, count] if count < 3 * _MOST else np.linspace(0, count, 4).astype(int).tolist()
     evidence, alignments, at = 0.0, [], []

@@ -1,4 +1,4 @@
-"""What anyone would say without a sensor's model: the controls every attribution must beat."""
+"""Estimates without a sensor's model: the controls every attribution must beat."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _block(time_s: Floats, boxes: Boxes, timeline: Timeline) -> sparse.csr_matri
 
 
 def _in_reach(timeline: Timeline, open_s: Floats, close_s: Floats) -> Bools:
-    """Return which activities lie between the first and last that some window meets. Shape (activities,)."""
+    """Return which activities are between the first and last that a window overlaps. Shape (activities,)."""
     first = np.searchsorted(np.maximum.accumulate(timeline.end_s), open_s, side="right")
     last = np.searchsorted(timeline.start_s, close_s, side="left")
     steps = np.zeros(len(timeline.start_s) + 1, np.int64)
@@ -87,7 +87,7 @@ def _in_reach(timeline: Timeline, open_s: Floats, close_s: Floats) -> Bools:
 
 
 def span_of(readings: Readings, boxes: Boxes) -> tuple[float, float]:
-    """Return the time a log speaks of: from the first filter's begin to the last reading. [s]"""
+    """Return the time a log covers: from the first filter's begin to the last reading. [s]"""
     return float(readings.time_s[0] - boxes.reach_s), float(readings.time_s[-1] - boxes.front_s.min())
 
 

@@ -110,7 +110,7 @@ def _wait_columns(work: Work, class_energy: ClassEnergy) -> dict[str, Floats]:
 
 
 def window_table(windows: pl.DataFrame, device_windows: Sequence[WindowEnergy]) -> pl.DataFrame:
-    """Return the asked windows with the energy of all devices together."""
+    """Return the requested windows with the energy of all devices together."""
     energy = np.sum([of_device.energy_j for of_device in device_windows], axis=0)
     down = np.sqrt(
         np.sum([(of_device.energy_j - of_device.low_j) ** 2 for of_device in device_windows], axis=0)
@@ -215,7 +215,7 @@ def _groups(class_energy: ClassEnergy, most: int = 3) -> list[str]:
 
 
 def prior_note(expected_w: Floats, class_energy: ClassEnergy) -> str:
-    """Return the share of the kernels' energy that comes from the prior."""
+    """Return the note on the share of the kernels' energy that comes from the prior."""
     k = len(expected_w)
     energy = np.nan_to_num(class_energy.energy_j[:k])
     share = float(energy @ class_energy.prior_share[:k]) / max(float(energy.sum()), 1e-300)

@@ -25,7 +25,7 @@ class Boxes:
 
     @property
     def reach_s(self) -> float:
-        """How far back the filter looks. [s]"""
+        """Time from a reading back to the begin of its filter. [s]"""
         return float(self.back_s.max())
 
     @property
@@ -70,7 +70,7 @@ def sensor_boxes(sensor: Sensor, jitter_s: float = 0.0) -> Boxes:
 
 
 def timing_noise(boxes: Boxes, time_s: Floats, edges_s: Floats, swing_w: float, jitter_s: float) -> Floats:
-    r"""Return what stamps that have a small error do to each reading. Shape of ``time_s``. [W]
+    r"""Return the noise of each reading that errors of its stamp cause. Shape of ``time_s``. [W]
 
     Parameters
     ----------

@@ -260,7 +260,7 @@ def _reweighted(problem: _Problem, rounds: int, like: Levels | None) -> _Reweigh
 
 
 def _inner_noise(levels: Levels, readings: Readings, boxes: Boxes) -> Floats:
-    """What readings are off where their filter cuts a block inside which power moved. Shape (n,). [W]"""
+    """Return the error of readings whose filter cuts a block inside which power moved. Shape (n,). [W]"""
     variance = np.zeros(len(readings))
     for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
         moved = levels.inner_variance(readings.time_s - back, readings.time_s - front)

@@ -40,7 +40,7 @@ class IdentifiedSensor:
     metered: MeteredGain | None = None  # gain and offset, where a meter ran beside
 
     def sensor(self) -> Sensor:
-        """Return the sensor as the log shows it; a window known of such GPUs stays where the log agrees."""
+        """Return the sensor as the log shows it; where the log agrees, with the window of such GPUs."""
         window, nominal = self.characterized.window_s, self.nominal
         characterized = self.characterized.sensor(nominal)
         agrees = window is not None and window.low <= nominal.window_s <= window.high

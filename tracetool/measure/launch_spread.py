@@ -1,4 +1,4 @@
-"""By how much launches of one class of work differ in power, as the readings tell."""
+"""Spread of power between launches of one class of work, from the readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log brought together with a timeline: the sensor behind it, its readings and where they lie."""
+"""A log matched to a timeline: the sensor behind it, its readings and their offset."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _place(
 
 
 def _open_share(stretch: Readings, timeline: Timeline, sensor: Sensor) -> float:
-    """Return by how much of the busy share windows see hangs on where the updates lie. [1]"""
+    """Return the part of the busy share in windows that depends on the phase of the updates. [1]"""
     if sensor.window_s > _WHOLE * stretch.update_s:
         return 0.0
     work = compact_classes(replace(timeline, label=np.zeros_like(timeline.label), classes=1))

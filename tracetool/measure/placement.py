@@ -1,4 +1,4 @@
-"""Where a log lies against its timeline and how long its sensor's window is, fitted together.
+"""Offset of a log from its timeline and length of its sensor's window, fitted together.
 
 A window that is taken too long and a timeline that is moved explain readings alike, and a load in step with
 the sensor's updates is explained by several places: what is open of them is one joint question.
@@ -167,7 +167,7 @@ class _Likelihood:
 def place_log(
     readings: Readings, timeline: Timeline, sensor: Sensor, *, around_s: float, prior_sd_s: float
 ) -> Placement:
-    """Return where a log of a sensor that averages lies, and how long its window is.
+    """Return the offset of a log whose sensor averages, and the length of its window.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def telemetry_devices(telemetry: pl.DataFrame) -> list[int]:
 
 
 def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[PowerLog]:
-    """Return the power logs of a device, the most telling field first.
+    """Return the power logs of a device, the most informative field first.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ def _shifts(one: Ints, two: Ints) -> list[float]:
 
 
 def _spread(one: dict[str, Ints], two: dict[str, Ints], keys: list[str], offset_ns: float) -> float:
-    """Return how far ends lie apart under an offset, infinite where too few can be compared. [ns]"""
+    """Return the spread of matched ends under an offset, infinite where too few can be compared. [ns]"""
     ends, later = _paired(one, two, keys, offset_ns)
     difference = (later - ends).astype(np.float64)
     fewer = sum(min(len(one[k]), len(two[k])) for k in keys)
@@ -240,7 +240,7 @@ def _moved_ends(ends: pl.DataFrame, step: ClockStep) -> pl.DataFrame:
 
 
 def _move(source: Source, entry: dict[str, Any], step: ClockStep, onto: str) -> int:
-    """Move a trace onto the first rank's clock, say so, and return by how much: 0 where clocks agree. [ns]"""
+    """Move a trace onto the first rank's clock, note it, and return the shift: 0 where clocks agree. [ns]"""
     error_ns = step.spread_ns / np.sqrt(step.pairs)
     agrees = abs(step.offset_ns) <= max(_SAME_NS, _SURE * error_ns) and step.drift == 0.0
     entry["collectives"] = {

@@ -1,4 +1,4 @@
-"""How far readings miss what powers of classes say: noise, weights, and what many powers explain away."""
+"""Noise of readings about the powers of classes, weights, and the share of noise that powers absorb."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _unknown(kind: str) -> list[Sensor]:
 
 
 def _capacitors() -> list[Sensor]:
-    """Return the capacitor sensors: those of the first Kepler GPUs update faster, and the log tells which."""
+    """Return the capacitor sensors: those of the first Kepler GPUs update faster, and the log decides."""
     return [s for s in _unknown("draw") if s.kind == "lag"]
 
 

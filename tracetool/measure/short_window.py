@@ -1,4 +1,4 @@
-"""How long a short window is: GPUs of one model differ, and a log of work that comes and goes tells."""
+"""Length of a short window: GPUs of one model differ, and a log of intermittent work shows it."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class _System:
         return np.asarray(precisions * x - pull * (float(pull @ x) / total))
 
     def right(self, power_w: Floats, bound_pull: Floats, target: Floats) -> Floats:
-        """Return the right-hand side. Shape (k,)."""
+        """Return the right-hand side of the equations for the powers. Shape (k,)."""
         out = np.asarray(self.matrix.T @ (self.weight * power_w)) + self._tied(target) + bound_pull
         if self.totals is not None:
             rows, energy, deviation = self.totals
@@ -266,7 +266,7 @@ class _System:
 
 
 def _invert(precision: Floats) -> None:
-    """Invert a positive definite matrix where it lies: of thousands of classes, copies cost as much."""
+    """Invert a positive definite matrix in place: of thousands of classes, copies cost as much."""
     below = precision.T  # the same matrix, laid out as LAPACK wants it
     factor, singular = linalg.lapack.dpotrf(below, lower=1, clean=0, overwrite_a=1)
     if singular:

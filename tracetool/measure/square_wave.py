@@ -38,7 +38,7 @@ class SensorCheck:
 
 
 def identify_from_wave(log: Path, marks: Path, name: str, driver: str) -> list[SensorCheck]:
-    """Return what each power field of a log is, from the wave recorded beside it.
+    """Return the sensor of each power field of a log, from the wave recorded beside it.
 
     Parameters
     ----------

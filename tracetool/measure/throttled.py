@@ -227,7 +227,7 @@ def _seconds(rows: pl.DataFrame, origin_ns: int) -> Floats:
 
 
 def _summed(time_s: Floats, parts_s: Floats, timeline: Timeline) -> Floats:
-    """Return how much of what each step between readings holds falls into each class. (k,) [s]"""
+    """Return the sum over each class of ``parts_s``, one per step between readings. Shape (k,). [s]"""
     total = np.concatenate([[0.0], np.cumsum(parts_s)])
     inside = np.interp(timeline.end_s, time_s, total) - np.interp(timeline.start_s, time_s, total)
     return np.asarray(np.bincount(timeline.label, inside, minlength=timeline.classes), dtype=np.float64)

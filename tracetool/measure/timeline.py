@@ -39,7 +39,7 @@ class Ramp:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Activities of one device with a class each, and what lies between them."""
+    """Activities of one device with a class each, and the idle times between them."""
 
     start_s: Floats  # (n,) [s]
     end_s: Floats  # (n,)

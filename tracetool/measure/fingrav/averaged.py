@@ -22,7 +22,7 @@ _PROBE = 2e-3
 
 @dataclass(frozen=True)
 class _Cuts:
-    """Where moments cut executions, which stand in order of time."""
+    """Execution and phase at each of n moments; executions are in order of time."""
 
     execution: Ints  # (n,) the last begun before each moment
     phase: Floats  # (n,) how far it was, 1 once over
@@ -45,7 +45,7 @@ class _Cuts:
 
 @dataclass(frozen=True)
 class Windows:
-    """Samples used, and where in their run executions stand.
+    """Samples used, and the positions of executions in their runs.
 
     Integrals are differences of running sums at both ends of a window: an hour of executions costs no more
     than the samples that saw it. Executions do not overlap.
@@ -89,7 +89,7 @@ class Windows:
         return (end.spent(seconds) - begin.spent(seconds)) / width
 
     def settling(self, position: Ints) -> Floats:
-        """Return what of settling is left at a place in the run, by constant. Shape (n, c)."""
+        """Return the share of settling left at a position in the run, by constant. Shape (n, c). [1]"""
         away = np.maximum(position - self.sse, 0)
         return np.asarray(np.exp(-away[:, None] / self.constants))
 

@@ -68,7 +68,7 @@ def spline(pieces: int = 10) -> Basis:
 
 
 def end_spline(pieces: int = 16) -> tuple[Basis, Floats]:
-    r"""Return a cubic spline basis with knots close at both ends, and where its functions lie, 0 to 1.
+    r"""Return a cubic spline basis with knots close at both ends, and the places of its functions, 0 to 1.
 
     Knots are even in :math:`w` with phase :math:`\sin^2(\pi w/2)`: a kernel's power changes fastest
     where it fills and drains the machine. The places, shape (k,), are in :math:`w`.

@@ -202,7 +202,7 @@ def _profiled(
 
 
 def _deconvolution_note(profile: FineProfile, deconvolution: Deconvolution) -> str:
-    """Return in words what an averaging sampler tells of the profile."""
+    """Return the note on how far an averaging sampler determines the profile."""
     share = f"{deconvolution.resolved_share:.0%}"
     sampler_note = (
         f"the sampler averages {deconvolution.width_s * 1e3:.4g} ms,"
@@ -280,7 +280,7 @@ def _among(among: Interleaving) -> dict[str, Any]:
 
 
 def context_table(profiled: Profiled) -> pl.DataFrame | None:
-    """Return one row per context of the kernel; None where it met no other."""
+    """Return one row per context of the kernel; None where it ran among no others."""
     if profiled.among is None or not profiled.among.contexts:
         return None
     rows: list[Mapping[str, Any]] = _among(profiled.among)["contexts"]

@@ -139,7 +139,7 @@ def _seconds(kernels: pl.DataFrame, origin: int) -> tuple[Floats, Floats]:
 
 
 def join_parts(run_parts: Sequence[Part]) -> tuple[Executions, Samples, Activities]:
-    """Lay runs one after another on one clock, far enough apart not to meet."""
+    """Concatenate runs on one clock, far enough apart not to overlap."""
     executions, samples = [p.executions for p in run_parts], [p.samples for p in run_parts]
     names = list(dict.fromkeys(n for p in run_parts for n in p.activities.names))  # the kernel first
     common = [c for c in samples[0].power_w if all(c in s.power_w for s in samples)]

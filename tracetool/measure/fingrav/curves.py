@@ -65,7 +65,7 @@ class FineProfile:
 
     @property
     def shape_identifiable(self) -> bool:
-        """Whether samples, more than assumption, say how power goes within an execution."""
+        """Whether the samples, more than the prior, determine the power within an execution."""
         return self.deconvolution is None or self.deconvolution.resolved_share >= RESOLVED_SHARE
 
     def curve(self, kind: str, component: str = "total") -> Curve:

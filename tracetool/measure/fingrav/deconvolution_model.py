@@ -78,7 +78,7 @@ class Model:
 
     @classmethod
     def of(cls, windows: Windows, power_w: Floats, parts_w: Floats | None) -> Model:
-        """Lay out the priors: departures of every height and quickness, settling at every pace."""
+        """Return the model with its priors: departures of any height and length, any constant of settling."""
         basis, positions = end_spline()
         high = float(np.quantile(power_w, 0.9))
         level = [high]
@@ -195,7 +195,7 @@ class Model:
         return State(mean, noise, parts_noise, alike, gram, side, weight)
 
     def shape_columns(self, chosen: Ints) -> Ints:
-        """Return where among the unknowns kept each block's profile stands. Shape (blocks, k)."""
+        """Return the indices of each block's profile among the chosen unknowns. Shape (blocks, k)."""
         each = (len(chosen) - 2) // self.blocks
         return np.asarray(each * np.arange(self.blocks)[:, None] + np.arange(self.basis.size))
 
@@ -229,7 +229,7 @@ class Model:
         return np.maximum(information, 0.0), combined.T @ half.T
 
     def posterior(self, prior: Prior, gram: Floats, side: Floats) -> tuple[float, Ints, Floats, Floats]:
-        """Return log evidence, unknowns kept, how far they lie from before, and their covariance's root."""
+        """Return log evidence, chosen unknowns, their shift from the prior and their covariance's root."""
         chosen = self._chosen(prior)
         half = self._half(prior, chosen)
         inner = half.T @ gram[np.ix_(chosen, chosen)] @ half

@@ -26,7 +26,7 @@ _LIKELY, _GRID, _FACTORS = 1e-3, np.linspace(0.0, 1.0, 41), np.geomspace(0.1, 10
 
 @dataclass(frozen=True)
 class Deconvolution:
-    """What the samples say of a profile; rows of ``draws`` are equally likely."""
+    """Profile deconvolved from averaged samples; rows of ``draws`` are equally likely."""
 
     basis: Basis
     departure_w: Floats  # (k,) of the profile from its mean [W]
@@ -92,7 +92,7 @@ def deconvolve(
 def _with_draws(
     model: Model, state: State, place: float, width: float, random: np.random.Generator
 ) -> Deconvolution:
-    """Return the profile with draws of it, each prior counting as much as the samples bear it out."""
+    """Return the profile with draws of it, each prior weighted by its evidence."""
     k, q, _ = model.sizes
     full_integral = model.basis.integral(np.array([1.0]))[0]
     shape = model.basis.at(_GRID) - full_integral

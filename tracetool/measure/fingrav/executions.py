@@ -64,7 +64,7 @@ def in_runs(start_s: Floats, end_s: Floats, run: Ints | None = None) -> Executio
 
 
 def largest_bin(values: Floats, margin: float) -> Bools:
-    """Return which values lie in the fullest bin of relative width ``margin``. Shape (n,).
+    """Return which values are in the fullest bin of relative width ``margin``. Shape (n,).
 
     Among equally full bins the narrowest wins; NaN is in none.
 
@@ -94,7 +94,7 @@ def steady_execution(executions: Executions, tolerance: float = 0.02) -> int:
 
 
 def golden_runs(executions: Executions, positions: Ints, margin: float) -> Bools:
-    """Return the runs whose executions at all of ``positions`` lie in the fullest bin. Shape (runs,)."""
+    """Return the runs whose executions at all of ``positions`` are in the fullest bin. Shape (runs,)."""
     table = executions.table(executions.duration_s)
     good = np.ones(table.shape[0], dtype=bool)
     for position in positions:

@@ -95,7 +95,7 @@ class History:
 
     @property
     def identifiable(self) -> bool:
-        """Whether the interval is narrow enough to say anything: less than the whole excess wide."""
+        """Whether the interval is narrower than the whole excess."""
         return self.gain_high - self.gain_low < 1.0
 
 

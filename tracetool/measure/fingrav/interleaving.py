@@ -55,7 +55,7 @@ class ContextPower:
 
 @dataclass(frozen=True)
 class Interleaving:
-    """What the samples say of a kernel among others."""
+    """Power of a kernel among others: by context, and its history term."""
 
     contexts: tuple[ContextPower, ...]
     history: History | None
@@ -63,7 +63,7 @@ class Interleaving:
 
 
 def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> Interleaving | None:
-    """Return a kernel's power by context and its history term; None where it never met another kernel.
+    """Return a kernel's power by context and its history term; None where it ran among no others.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> 
 
 
 def _fewer_classes(activities: Activities) -> Activities:
-    """Keep the classes with most time apart, the rest as one."""
+    """Keep the classes with most time, and merge the rest into one."""
     length = np.bincount(activities.label, activities.end_s - activities.start_s)
     order = 1 + np.argsort(-length[1:], kind="stable")
     number = np.full(len(length), min(_OTHERS, len(order)), dtype=np.int64)

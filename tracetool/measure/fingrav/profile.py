@@ -98,7 +98,7 @@ def fine_profile(
 
 
 def _outliers(golden_samples: GoldenSamples, outliers: Bools) -> Curve | None:
-    """Profile of executions of unusual length; None where too few samples met one."""
+    """Return the profile of executions of unusual length; None with too few samples in them."""
     executions, samples, placed, seed = (
         golden_samples.executions,
         golden_samples.samples,

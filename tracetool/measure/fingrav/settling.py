@@ -46,7 +46,7 @@ def _settling(position: Ints, sse: int, constants: tuple[float, ...]) -> Floats:
 
 @dataclass(frozen=True)
 class GoldenSamples:
-    """What a fit looks at: executions, which are golden, and the samples placed in them."""
+    """Input of a fit: executions, which are golden, and the samples placed in them."""
 
     executions: Executions
     samples: Samples
@@ -185,7 +185,7 @@ def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
 
 
 def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: str, position: int) -> Curve:
-    """Return a component's profile as it is at a position: its profile plus what power lies above steady."""
+    """Return a component's profile at a position: the settled one plus its power above steady."""
     placed, samples, inside, sse = (
         golden_samples.placed,
         golden_samples.samples,

@@ -38,7 +38,7 @@ class Placed:
 
 
 def place(samples: Samples, executions: Executions) -> Placed:
-    """Return where every sample falls: its execution and time of interest.
+    """Return the execution that every sample is in, and its time of interest.
 
     Notes
     -----

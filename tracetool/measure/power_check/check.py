@@ -47,7 +47,7 @@ CHECKS: Final[tuple[Callable[[LogCase], Finding], ...]] = (
 
 @dataclass(frozen=True)
 class CheckedPower:
-    """What a power log is worth.
+    """Verdict on a power log.
 
     Parameters
     ----------

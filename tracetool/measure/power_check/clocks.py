@@ -137,7 +137,7 @@ def drift(case: LogCase) -> Finding:
 
 
 def _runs_through(around: LogCase, placed: list[tuple[float, float]], moved_s: float) -> bool:
-    """Whether the middle of a log lies between its ends, where it tells.
+    """Return whether a log's offset at its middle is between those at its ends, where it is clear.
 
     A trace that begins after the work or ends before it moves one end alone: profilers record some steps.
     """
@@ -151,7 +151,7 @@ def _runs_through(around: LogCase, placed: list[tuple[float, float]], moved_s: f
 
 
 def load_period_s(case: LogCase) -> float:
-    """Return the strongest period of the load; NaN where none stands out. [s]"""
+    """Return the strongest period of the load; NaN where none dominates. [s]"""
     assert case.timeline is not None
     start_s, end_s = case.timeline.span_s
     edges = np.linspace(start_s, end_s, _SAMPLES + 1)
@@ -166,7 +166,7 @@ def load_period_s(case: LogCase) -> float:
 
 
 def beat(case: LogCase) -> Finding:
-    """Error of integrated power where a part-time sensor meets a periodic load.
+    """Error of integrated power where a part-time sensor samples a periodic load.
 
     The mean busy share that the sensor's windows see is compared over all places its updates may have
     against the load: in step with it they see the same part each time.

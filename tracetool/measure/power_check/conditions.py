@@ -1,4 +1,4 @@
-"""In what state the GPU was: idle baseline, throttling, and the sensor behind the log."""
+"""State of the GPU: idle baseline, throttling, and the sensor behind the log."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def throttling(case: LogCase) -> Finding:
 
 
 def activity(case: LogCase) -> Finding:
-    """What hardware counters sampled beside the power: nothing to judge, but what the watts were for."""
+    """Activity that hardware counters sampled beside the power; it is not judged."""
     words = sampled_activity(case.frame)
     share = case.frame["act_sm"].mean() if words else None
     value = 100.0 * share if isinstance(share, float) else None

@@ -1,4 +1,4 @@
-"""Where a log lies against the trace: coverage, gaps, polling, energy outside."""
+"""Extent of a log against the trace: coverage, gaps, polling, energy outside."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def coverage(case: LogCase) -> Finding:
 
 
 def gaps(case: LogCase) -> Finding:
-    """Share of the covered time that lies in gaps between readings."""
+    """Share of the covered time in gaps between readings."""
     start_s, end_s = case.span_s
     time_s = case.log.time_s
     steps = np.diff(time_s)

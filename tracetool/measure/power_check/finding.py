@@ -1,4 +1,4 @@
-"""What a check says of a power log, and what all checks read."""
+"""Findings of checks of a power log, and the input of all checks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LogCase:
 
     @property
     def spacing_s(self) -> float:
-        """Time between two readings that say something new: updates, or polls where those are slower. [s]"""
+        """Time between two readings with new values: updates, or polls where those are slower. [s]"""
         steps = np.diff(self.log.time_s)
         steps = steps[steps > 0]
         poll_s = float(np.median(steps)) if len(steps) else 0.0
@@ -81,7 +81,7 @@ class LogCase:
 
     @property
     def window_s(self) -> float:
-        """Time that one reading looks back on. [s]"""
+        """Time before a reading that the reading covers. [s]"""
         return self.sensor.window_s if self.sensor.kind == "boxcar" else 2.0 * self.sensor.lag_s
 
     @property
