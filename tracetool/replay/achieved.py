@@ -26,7 +26,7 @@ SUMS: Final = ("shaped_flops", "shaped_bytes", "roof_s", "shaped_s", "shaped_j")
 
 
 def launch_sums(prediction: PredictedRun, clock_mhz: float, costs: Costs) -> pl.DataFrame:
-    r"""Return what the rates of a run's activities are made of at one clock. n rows of :data:`SUMS`.
+    r"""Return the sums behind the rates of a run's activities at one clock. n rows of :data:`SUMS`.
 
     Parameters
     ----------

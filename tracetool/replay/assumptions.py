@@ -1,4 +1,4 @@
-"""What a prediction is told beside its rows: calibrations of the user's own, and how warm the GPU is."""
+"""Inputs of a prediction beside its rows: calibrations of the user's own, and how warm the GPU is."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Assumptions:
         return OperatorColumns(rows.family, {**rows.columns, SWITCHING: stated.number(SWITCHING)})
 
     def options(self, gpu: Gpu) -> RowOptions:
-        """Return what a prediction on a GPU is given."""
+        """Return the options of a prediction on a GPU."""
         power: PowerCalibration | None = None
         time: TimeCalibration | None = None
         for file in self.files:

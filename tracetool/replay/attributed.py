@@ -29,7 +29,7 @@ def attribute_or_note(
     tz: str | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
 ) -> tuple[Attribution | None, list[str]]:
-    """Return what a run's log measured, None where it measured nothing, and notes that say why.
+    """Return the energies that a run's log measured, None where there are none, and notes with the reason.
 
     Raises
     ------

@@ -241,7 +241,7 @@ def family_spread(
 
 
 def energy_parts(parts_j: Sequence[dict[str, float]], records: list[dict[str, Any]]) -> None:
-    """Add to each record what its energy is made of: the parts of kernels and copies, and gaps."""
+    """Add the parts of its energy to each record: those of kernels and copies, and gaps. [J]"""
     for clock_parts_j, record in zip(parts_j, records, strict=True):
         record["energy_parts_j"] = {**clock_parts_j, "gaps": record["gap_energy_j"]}
 

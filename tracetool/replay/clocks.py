@@ -93,7 +93,7 @@ def given_values(
 
 
 def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats, list[str]]:
-    """Return the clocks asked for, or the boost clock, and notes that say which and what is odd.
+    """Return the requested clocks, or the boost clock, and notes on them. Shape (c,). [MHz]
 
     Raises
     ------
@@ -175,7 +175,7 @@ def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
 
 
 def checked_memory(mem_clock_mhz: float | None, gpu: Gpu) -> list[str]:
-    """Return notes on a memory clock asked for: GPUs slow their memory for idling, hardly speed it up.
+    """Return notes on a requested memory clock: GPUs slow their memory for idling, hardly speed it up.
 
     Raises
     ------

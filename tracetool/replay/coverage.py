@@ -1,4 +1,4 @@
-"""What the time of each row is predicted from, and which share of the kernels' time each kind has."""
+"""Source of each row's predicted time, and the share of the kernels' time from each source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHAPES, _ANCHORED, _RATE, _NOTHING = FROM
 
 
 def predicted_from(rows: OperatorColumns) -> Texts:
-    """Return what each row's time is predicted from, one of :data:`FROM`. Shape (n,).
+    """Return the source of each row's predicted time, one of :data:`FROM`. Shape (n,).
 
     A size inferred from a row's own measured time predicts other clocks, not that time; sizes read off
     the launch are shapes. Counters beside a measured time say how it divides, not how long it is. Shapes

@@ -1,4 +1,4 @@
-"""Who waited for whom: the edges of a recorded timeline, stated by the trace or inferred from timing."""
+"""Dependencies: the edges of a recorded timeline, stated by the trace or inferred from timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why the device stood idle: every gap of a replayed timeline gets one reason."""
+"""Why the device was idle: every gap of a replayed timeline gets one reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run under a power cap that its governor keeps with a time constant: bursts run as asked for."""
+"""A run under a power cap that its governor keeps with a time constant: bursts keep the requested clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NONE: Final = 1e-6
 
 @dataclass(frozen=True)
 class Held:
-    """One clock of a run, between the clock asked for and clocks under the cap.
+    """One clock of a run, between the requested clock and clocks under the cap.
 
     ``share`` is of each activity's work at the clock asked for; ``of_signature`` its mean over launches,
     ``fast`` and ``slow`` the same with the shortest and longest time constants.
@@ -38,7 +38,7 @@ class Held:
     recorded: bool = False  # every activity takes its recorded time
 
     def stretch(self, signature: Numbers) -> Floats:
-        """Return the factor on each activity's time at the clock asked for. Shape (n,)."""
+        """Return the factor on each activity's time at the requested clock. Shape (n,). [1]"""
         return np.asarray(1.0 + self.share * (self.longer[signature] - 1.0))
 
     def as_recorded(self, free_s: Floats, held_s: Floats, mean_s: Floats) -> Held:

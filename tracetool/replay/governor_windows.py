@@ -19,7 +19,7 @@ _MOST_WINDOWS: Final = 100_000
 
 @dataclass(frozen=True)
 class Windows:
-    """A device's timeline in windows of equal length, at the clock asked for and at clocks under the cap."""
+    """A device's timeline in windows of equal length, at the requested clock and at clocks under the cap."""
 
     first_ns: float
     length_ns: float

@@ -1,4 +1,4 @@
-"""The dependency graph of a recorded timeline: who had to end before whom could start."""
+"""The dependency graph of a recorded timeline: which nodes had to end before which could start."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class HostCosts:
 
 @cache
 def host_costs(launch: Launch = "eager") -> HostCosts:
-    """Return the costs in ``hosts.toml``: fitted where a measurement was at hand, else priors."""
+    """Return the costs in ``hosts.toml``: fitted where there is a measurement, else priors."""
     raw = tomli.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))[launch]
     not_operators = {"start_us", "launch_latency_us", "gap_us"}
     numbers = {k: v for k, v in raw.items() if k.endswith("_us")}

@@ -219,7 +219,7 @@ def launch_edges(work: Activities, points: Points, floors: Floors) -> Edges:
 
 
 def long_launches(graph: Graph, work: Activities, calls: HostCalls, floors: Floors) -> LongLaunches:
-    """Return the launches that took long from the call to the start, and what of that is the call's.
+    """Return the launches with a long time from call to start, and the part of it in the call.
 
     A call lasts until it returns: one that loads the kernel's code first may take a second. What then follows
     beyond the usual latency is late, unless it is too short to need an explanation.

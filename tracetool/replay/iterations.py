@@ -144,7 +144,7 @@ def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None,
 
 
 def _stem() -> pl.Expr:
-    """Return what the names of one loop's steps have in common."""
+    """Return the common part of the names of one loop's steps."""
     name = pl.col("name")
     serving = pl.when(name.str.starts_with("execute_")).then(pl.lit("execute")).otherwise(pl.lit("step["))
     return pl.when(name.str.contains(SERVING_STEP)).then(serving).otherwise(name.str.replace(NUMBER, ""))

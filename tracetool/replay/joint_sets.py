@@ -35,7 +35,7 @@ class GpuGroups:
 
 
 def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
-    """Return which groups the logs of a run's GPUs identify, and sets of those that they do not separate.
+    """Return which groups the logs of a run's GPUs identify, and sets of those that they do not.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _sets(gpus: Sequence[GpuGroups], places: Sequence[Ints], energy: Floats, ide
 
 
 def _joined(covariance: Floats, energy: Floats, identified: Bools) -> Ints:
-    """Join what is not identified among itself, and with what is identified only where that does not do."""
+    """Return a label per set: unidentified groups joined, with identified ones only where needed. (k,)"""
     label = np.arange(len(energy))
     open_rows = np.flatnonzero(~identified)
     among = join_canceling(covariance[np.ix_(open_rows, open_rows)], IDENTIFIED * energy[open_rows])

@@ -137,7 +137,7 @@ def _places(size: int, runs: int, length: int) -> Ints:
 
 
 def _sampled(content: Content, dtype: str, side: int, tensors: list[Floats]) -> Floats:
-    """Return a sample of one operand, (k, free). The second of one file meets random numbers."""
+    """Return a sample of one operand, (k, free). The second operand of a file of one is random."""
     k, free = _places(_SIDE, _RUNS[0], _LENGTHS[0]), _places(_SIDE, _RUNS[1], _LENGTHS[1])
     generator = np.random.default_rng(side + 1)
     shape = (len(k), len(free))

@@ -124,7 +124,7 @@ _PIPED: Final = "... > table.csv"
 
 
 def load_table(path: Path) -> pl.DataFrame:
-    """Return a table file as it is, or raise BadInput saying why it cannot be read."""
+    """Return a table file as it is; BadInput states why it cannot be read."""
     if str(path) == "-" or path.is_fifo() or path.is_char_device():
         # a pipe states no kind, has no size to hold against the memory, and is read once
         raise BadInput.in_file(

@@ -100,7 +100,7 @@ def power_curve(
 
 
 def count_weights(done_ns: Floats, counted: Floats, signature: Numbers, rates: Rates) -> Floats:
-    """Return what each signature's power by counts is multiplied by to give its energy by counts.
+    """Return the factor from each signature's power by counts to its energy by counts.
 
     One, unless its activities were slowed or waited inside their time. Shape (s,). [1]
 

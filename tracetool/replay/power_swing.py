@@ -49,7 +49,7 @@ class Spectrum:
 
 
 def means_over(curves: Mapping[int, PowerCurve], window_ms: float) -> Floats:
-    """Return the power of all GPUs together in consecutive windows; what is left at the end is left out. [W]
+    """Return the power of all GPUs together in consecutive windows, without the rest at the end. [W]
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ def _predict_run(
 
 
 def _over_cap(replays: RunReplay, governor: Governor) -> list[str]:
-    """Return a sentence where no clock keeps the cap, at the highest clock it was asked of."""
+    """Return a sentence where no clock keeps the cap, at the highest requested clock."""
     if replays.predicted.power_w.max(initial=0.0) <= replays.cap.limit_w:
         return []
     j = int(np.argmax(replays.predicted.requested_mhz))

@@ -147,6 +147,6 @@ def _rows(which: Bools) -> str:
 
 
 def _rows_do(which: Bools, verb: str) -> str:
-    """Return the same with what they do, such as "1 row takes"."""
+    """Return the count of rows with a verb, such as "1 row takes"."""
     rows = _rows(which)
     return f"{rows} {verb}s" if rows == "1 row" else f"{rows} {verb}"

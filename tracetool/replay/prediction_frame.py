@@ -66,7 +66,7 @@ def _texts(texts: Sequence[str], place: Ints) -> pl.Series:
 
 
 def with_inputs(table: InputTable, predictions: pl.DataFrame) -> pl.DataFrame:
-    """Put the predictions of each row behind its input columns; input names that clash are kept apart."""
+    """Put the predictions of each row behind its input columns; input names that clash are renamed."""
     c = predictions.height // max(1, len(table.rows))
     predicted_columns = set(predictions.columns)
     used_names = set(table.frame.columns) | predicted_columns

@@ -157,7 +157,7 @@ def recorded_gpu(run: Run) -> Gpu | None:
 
 
 def recorded_clock(run: Run) -> tuple[float, str] | None:
-    """Return the core clock a run was recorded at and a sentence on where it comes from. [MHz]"""
+    """Return the core clock a run was recorded at and a sentence on its source. [MHz]"""
     readings = run.telemetry.filter(pl.col("clock_mhz").is_not_null() & (pl.col("clock_mhz") > 0))
     kernels = run.table("kernels", ("start_ns", "duration_ns"))
     if not (readings.height and kernels.height):

@@ -1,4 +1,4 @@
-"""The clocks of a recording where no log tells: lower as far as the governor held the power limit."""
+"""The clocks of a recording without clock readings: lower as far as the governor kept the power limit."""
 
 from __future__ import annotations
 

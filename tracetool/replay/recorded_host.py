@@ -1,4 +1,4 @@
-"""What a recorded run tells of its host: idle time between steps, and how fast it issues launches."""
+"""The host of a recorded run: idle time between steps, and how fast it issues launches."""
 
 from __future__ import annotations
 

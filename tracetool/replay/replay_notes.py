@@ -1,4 +1,4 @@
-"""What is said of a replay: its dependencies, what was left out, how collectives met."""
+"""Notes on a replay: its dependencies, what was left out, how collectives matched."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> lis
 
 
 def _cap_note(replays: RunReplay) -> str:
-    """Say over which time the cap holds, and how high bursts reach."""
+    """Return the note on the time over which the cap binds, and on bursts above it."""
     assert replays.governed is not None
     governor = replays.governed.governor
     middle, low, high = (s * 1e3 for s in (governor.time_constant_s, governor.low_s, governor.high_s))
@@ -64,7 +64,7 @@ def _cap_note(replays: RunReplay) -> str:
 
 
 def _collective_notes(replays: RunReplay) -> list[str]:
-    """Say which collectives wait for others in the replay, and which wait only as they did."""
+    """Return notes on collectives that wait for others in the replay, and on those that keep their waits."""
     collectives, met = int(replays.collective.sum()), replays.met
     if not collectives:
         return []

@@ -192,7 +192,7 @@ class RunReplay:
         )
 
     def totals(self, *, anchored: bool) -> RunTotals:
-        """Return what the run takes and costs at every clock; ``anchored`` is what the records say."""
+        """Return time, power and energy of the run at every clock; the records state ``anchored``."""
         clocks = at_each(len(self.predicted.requested_mhz), self._totals, self.memory, len(self.work))
         totals = run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
         for j, (record, clock) in enumerate(zip(totals.records, clocks, strict=True)):

@@ -165,7 +165,7 @@ def _with_rates(grouped: pl.DataFrame, spec: Gpu, clock_mhz: float) -> pl.DataFr
 
 
 def _rows(run: Run, predicted: PredictedRun) -> pl.DataFrame:
-    """Return one row per signature: what it is, its shape, its time and its counts over all launches."""
+    """Return one row per signature: identity, shape, time and counts over all launches."""
     assert predicted.replays is not None
     columns = predicted.replays.rows
     signatures = run.signatures.sort("signature")

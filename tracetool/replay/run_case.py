@@ -1,4 +1,4 @@
-"""What is predicted of a run: its rows as the GPU to predict sees them, and the clocks asked for."""
+"""Inputs of a run's prediction: its rows as the GPU to predict sees them, and the requested clocks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunCase:
 
     @property
     def recorded_at(self) -> int | None:
-        """Position of the recorded clock among those to predict; None on another GPU, or if not asked."""
+        """Position of the recorded clock among those to predict; None on another GPU, or if not requested."""
         at = np.flatnonzero(self.clocks_mhz == self.conditions.clock_mhz)
         return int(at[0]) if len(at) and self.recorded_on.name == self.target.name else None
 

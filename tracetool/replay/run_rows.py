@@ -83,7 +83,7 @@ def _shares(start: Floats, end: Floats, device: Floats, chosen: Bools) -> Floats
 
 
 def _covered(time: Floats, begins: Floats, ends: Floats, covered: Floats) -> Floats:
-    """Return how much of the time before each moment lies in intervals apart from each other. [ns]"""
+    """Return the time before each moment that disjoint intervals cover. [ns]"""
     place = np.searchsorted(begins, time, side="right")
     last = np.maximum(place - 1, 0)
     inside = np.where(place > 0, np.minimum(time - begins[last], ends[last] - begins[last]), 0)

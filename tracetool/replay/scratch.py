@@ -22,7 +22,7 @@ _MANY = 200_000
 
 
 class Scratch:
-    """Named arrays that keep their memory between calls; what was in them is overwritten.
+    """Named arrays that keep their memory between calls; their old content is overwritten.
 
     ``lock`` is for those who share one.
     """

@@ -1,4 +1,4 @@
-"""Energy of sets of activities of a recorded run: measured where its log tells, predicted beside it."""
+"""Energy of sets of activities of a recorded run: measured where its log shows it, predicted beside it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class PredictedCosts:
     throttled: Mapping[str, float] = field(default_factory=dict)  # share of kernel time and its interval
 
     def of(self, sets: SetTimes) -> SetEnergy:
-        """Return the predicted energy of sets; errors of one family add up, families err apart."""
+        """Return the predicted energy of sets; errors within a family add up, families err independently."""
         energy, share = self.energy_j[sets.rows], sparse.csr_matrix(sets.share)
         if sets.part is not None:
             energy = energy * sets.part
@@ -158,12 +158,12 @@ class RunEnergies:
 
     @cached_property
     def kinds(self) -> Ints:
-        """What each activity is, as :func:`tracetool.replay.time_parts.activity_kinds`. Shape (n,)."""
+        """Kind of each activity, as :func:`tracetool.replay.time_parts.activity_kinds`. Shape (n,)."""
         return activity_kinds(self.run, self.run.kernels)
 
     @cached_property
     def arrived_ns(self) -> Ints:
-        """When the last rank had come to each activity's collective. Shape (all activities,). [ns]"""
+        """When the last rank arrived at each activity's collective. Shape (all activities,). [ns]"""
         return arrivals_ns(self.run)
 
 
@@ -176,7 +176,7 @@ def run_energies(
     sensor_file: str | os.PathLike[str] | None = None,
     recorded: PredictedRun | None = None,
 ) -> RunEnergies:
-    """Attribute a run's log and predict the run as recorded, as far as each can be done.
+    """Attribute a run's log and predict the run as recorded, as far as each is possible.
 
     ``recorded`` is that prediction, where it is there already.
 

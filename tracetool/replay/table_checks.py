@@ -202,7 +202,7 @@ def _check_shares(name: str, columns: pl.DataFrame) -> None:
 
 
 def _check_order(name: str, columns: pl.DataFrame) -> None:
-    """Raise BadInput where a count is above that of what it is chosen from: experts, heads, channels."""
+    """Raise BadInput where a count exceeds the one it is chosen from: experts, heads, channels."""
     for op, record in OPERATORS.items():
         for column, limit in record.at_most.items():
             if not {column, limit} <= set(columns.columns):

@@ -43,7 +43,7 @@ _COMPUTE, _LINK, _COPY, _WAIT = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class Pieces:
-    """Activities of one GPU; what a collective waited for other ranks is a piece of its own, at the end."""
+    """Activities of one GPU; a collective's wait for other ranks is a piece of its own, at the end."""
 
     rows: Ints  # (n,) rows of the kernels table
     start_ns: Ints  # (n,) [ns]
@@ -310,7 +310,7 @@ def busy_parts(start_ns: Ints, end_ns: Ints, kind: Ints) -> tuple[Ints, Floats]:
 
 
 def idle_reasons(run: Run, kernels: pl.DataFrame, kind: Ints) -> tuple[Ints, Floats]:
-    """Return, for each activity, why its GPU stood idle before it, if it did: a :class:`Gap`. Shape (n,).
+    """Return, for each activity, the reason of the idle time before it, if any: a :class:`Gap`. Shape (n,).
 
     And how long before its start that was over, shape (n,), [ns]: from then on the idle time is ``UNKNOWN``.
     ``kind`` is as :func:`activity_kinds` returns.

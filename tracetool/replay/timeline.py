@@ -159,7 +159,7 @@ def _place(graph: Graph, work: Activities, duration_ns: Floats, memory: Memory) 
 
 
 def _split(graph: Graph, work: Activities, duration_ns: Floats, node_ns: Floats) -> None:
-    """Give collectives that met others the time of their transfer alone, in place."""
+    """Give matched collectives the time of their transfer alone, in place."""
     if len(graph.met):
         recorded_ns = work.duration_ns[graph.met]
         longer = np.divide(

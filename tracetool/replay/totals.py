@@ -161,7 +161,7 @@ def _window(work: DeviceWork, clocks: Sequence[ClockTotals], devices: int) -> Wi
 
 
 def _replay_fields(clock: ClockTotals, idle_w: float) -> dict[str, Any]:
-    """Return what only a timeline has: gaps by reason, waits, kernels slowed together."""
+    """Return the fields only a timeline has: gaps by reason, waits, kernels slowed together."""
     return {
         "collective_wait_ms": clock.waiting_s * 1e3,
         "collective_transfer_ms": clock.moving_s * 1e3,

@@ -56,7 +56,7 @@ def paths(rows: pl.DataFrame, key: str) -> pl.DataFrame:
 
 
 def nested_paths(names: pl.DataFrame, key: str) -> pl.DataFrame:
-    """Return the same as :func:`paths`, and ``above`` and ``name`` of each node; steps stay apart."""
+    """Return :func:`paths` with ``above`` and ``name`` of each node; steps stay separate."""
     keys = names[key]
     names = names.with_columns(
         pl.when(pl.col("parent").is_in(keys.implode()) & (pl.col("parent") != pl.col(key)))

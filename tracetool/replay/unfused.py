@@ -1,4 +1,4 @@
-"""Attention as a framework issues it operator by operator: scores written out, softmax apart.
+"""Attention as a framework issues it operator by operator: scores written out, softmax of its own.
 
 Operator tables name attention as one row. A fused kernel runs it as one; a framework that issues
 every operator by itself runs two products, a scaling, a mask and a softmax, and moves the scores

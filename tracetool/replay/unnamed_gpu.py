@@ -1,4 +1,4 @@
-"""A run whose trace names no GPU that is known: what its times are taken for, and what to tell the user."""
+"""A run whose trace names no known GPU: how its times are used, and the note to the user."""
 
 from __future__ import annotations
 

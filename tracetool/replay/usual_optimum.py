@@ -41,7 +41,7 @@ class UsualOptimum:
     reason: str
 
     def cost(self, energy_j: Floats, clock_mhz: Floats) -> Floats:
-        r"""Return the energy with what a clock far from the common one has to make up for.
+        r"""Return the energy times a penalty for a clock's distance from the common one. Shape (n,). [J]
 
         .. math:: E' = E \, e^{w \ln^2 (f / f_c)}
 
@@ -54,7 +54,7 @@ class UsualOptimum:
         return np.asarray(energy_j * np.exp(self.pull * np.log(clock_mhz / self.clock_mhz) ** 2))
 
     def note(self) -> str:
-        """Return the sentence that says so."""
+        """Return the sentence on the common clock."""
         return (
             f"least energy is drawn towards {self.clock_mhz:.0f} MHz, the best common clock of measured work "
             f"on GPUs of this kind: {self.reason}"

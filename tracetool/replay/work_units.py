@@ -1,4 +1,4 @@
-"""Work that a run's own step annotations state: tokens, requests and steps, prefill apart from decode."""
+"""Work that a run's own step annotations state: tokens, requests and steps, prefill and decode separately."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODE: Final = r"^step\[(\w+) bs=(\d+)(?: toks?=(\d+))?"
 
 
 def step_work(names: list[str]) -> pl.DataFrame:
-    """Return what each step did, as its name states it.
+    """Return the work of each step, as its name states it.
 
     Parameters
     ----------

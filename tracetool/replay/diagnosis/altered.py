@@ -186,7 +186,7 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
 
 
 def fused(booked: Ledger, before: Altered, first: str, second: str) -> Altered:
-    """Return kernels of one kind that run within those before them: what is handed over stays in registers.
+    """Return kernels of one kind fused into those before them: the tensor between them stays in registers.
 
     Raises
     ------

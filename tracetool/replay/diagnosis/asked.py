@@ -1,4 +1,4 @@
-"""What is asked of a run: what would be otherwise."""
+"""What-if questions: changes to a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ERRORS: Final = {
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What would be otherwise, all of it at once.
+    """Changes to a run, all of them at once.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class WhatIf:
     no_waits: bool = False
 
     def each(self) -> list[tuple[str, str, WhatIf]]:
-        """Return each what-if alone: its kind, its description, and the question with it alone."""
+        """Return each change alone: its kind, its description, and the question with it alone."""
         questions = [("scale", f"{k} x {v:g}", WhatIf(scale={k: v})) for k, v in self.scale.items()]
         questions += [("drop", f"without {name}", WhatIf(drop=(name,))) for name in self.drop]
         if self.clock_mhz is not None:

@@ -1,4 +1,4 @@
-"""Latent factors: what lies behind the joules of each kernel, range, step, module and of the run.
+"""Latent factors behind the joules of each kernel, range, step, module and of the run.
 
 References
 ----------
@@ -60,7 +60,7 @@ class LatentFactors:
 
 
 def latent_factors(run: Run, booked: Ledger, by: str | Sequence[str]) -> LatentFactors:
-    r"""Return what lies behind the joules of each group of a run.
+    r"""Return the latent factors behind the joules of each group of a run.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def latent_factors(run: Run, booked: Ledger, by: str | Sequence[str]) -> LatentF
 
 
 def _per_launch(run: Run, booked: Ledger) -> pl.DataFrame:
-    """Return what one launch of each signature is: counts, roofline's time, the model's ceiling and parts."""
+    """Return counts, roofline time, the model's ceiling and parts of one launch of each signature."""
     recorded = booked.recorded
     assert recorded.replays is not None
     rows, predicted = recorded.replays.rows, recorded.replays.predicted

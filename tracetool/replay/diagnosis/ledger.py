@@ -69,7 +69,7 @@ class Ledger:
 
     @property
     def gap_notes(self) -> tuple[str, ...]:
-        """What is to be said beside gaps that the profiler made; nothing of other runs."""
+        """Notes on gaps that the profiler made; empty for other runs."""
         return (*serialized_notes(self.energies.run), *_withheld_notes(self.withheld))
 
     def half_widths(self) -> tuple[Floats, float]:

@@ -46,7 +46,7 @@ _WAVES: Final = (names.GEMM, names.CONV, names.ATTENTION)
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of s signatures as they were recorded.
+    """Measured time, energy and launches of s signatures as recorded.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def without_waste(booked: Ledger, before: Altered, name: str) -> Altered:
 
 
 def edited(booked: Ledger, replays: RunReplay, names: tuple[str, ...]) -> RunReplay:
-    """Return a replay whose timeline is without what idle times and waits for ranks have as their cause."""
+    """Return a replay without the idle times and waits for ranks that these causes explain."""
     recorded = booked.recorded.replays
     assert recorded is not None
     idle = _idle_of(booked, tuple(PLACE[name] for name in names if name in _IDLE))

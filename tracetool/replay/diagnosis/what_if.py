@@ -1,4 +1,4 @@
-"""What a run would take if several things were otherwise at once: one replay of the altered timeline."""
+"""Time and energy of a run under several changes at once: one replay of the altered timeline."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class WhatIfAnswer:
 
 
 def what_if(run: Run, booked: Ledger, question: WhatIf, gpu: str | None = None) -> WhatIfAnswer:
-    r"""Replay a run with everything asked for, and with each part alone.
+    r"""Replay a run with all changes of a question, and with each alone.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _on_graph(predicted: PredictedRun, change: Callable[[Graph], Graph]) -> Pred
 
 
 def _cap_note(booked: Ledger, question: WhatIf) -> list[str]:
-    """Say that a higher cap raises no clock that was asked for."""
+    """Return the note that a higher cap does not raise the clock."""
     assert booked.recorded.replays is not None
     if question.power_cap_w is None or question.clock_mhz is not None:
         return []
