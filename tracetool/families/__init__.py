@@ -1,1 +1,1 @@
-"""What each kind of kernel must do: shapes to counts of work."""
+"""Kernel families: from shapes to counts of work and to time."""

@@ -45,7 +45,7 @@ OTHER_KERNELS = 3.0
 
 
 def apart(one: str, another: str) -> tuple[bool, float]:
-    """Return how far apart two architectures are, in an order that puts one and itself first."""
+    """Return the distance of two architectures as a sort key: equal ones first, then by generations."""
     more = OTHER_KERNELS if has_warpgroups(one) != has_warpgroups(another) else 0.0
     return one != another, generations_apart(one, another) + more
 
@@ -233,7 +233,7 @@ def release_of(stack: str) -> tuple[str, tuple[int, ...]]:
 
 
 def telling_words(called: str) -> set[str]:
-    """Return the words of an implementation's name, but those that say what it is built with or for.
+    """Return the words of an implementation's name, without those for what it is built with or for.
 
     Kernels of two libraries that share only these are as far apart as any.
 

@@ -1,4 +1,4 @@
-"""What a law is: from rows and coefficients to the parts of their time."""
+"""Laws: from rows and coefficients to the parts of their time."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Law:
     other_kernels: bool = False
 
     def kind(self, rows: OperatorColumns) -> Ints:
-        """Return the number of the kind of each row; all alike by default. Shape (n,)."""
+        """Return the number of the kind of each row; 0 for all by default. Shape (n,)."""
         return np.zeros(len(rows), dtype=np.int64) if self.kind_of is None else self.kind_of(rows)
 
     def every_value(self, coefficients: Coefficients) -> dict[str, float]:

@@ -42,7 +42,7 @@ def instructions_of(text: str) -> float:
 
 
 def is_known(text: str) -> bool:
-    """Say whether each of the operations of a text is counted.
+    """Return whether each of the operations of a text is counted.
 
     >>> is_known("silu+mul"), is_known("silu+nothing")
     (True, False)

@@ -1,4 +1,4 @@
-"""A kernel's time taken apart by what each part scales with."""
+"""A kernel's time, split by what each part scales with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST = 1e-300
 
 
 def _zeros() -> Floats:
-    """Return what stands for zeros of as many rows as there are."""
+    """Return an empty array, which means zero for every row."""
     return np.zeros(0)
 
 
@@ -48,7 +48,7 @@ class Pieces:
     vary: Floats = field(default_factory=_zeros)  # half of such errors are less, relative [1]
 
     def __post_init__(self) -> None:
-        """Fill what loops alone have."""
+        """Fill the fields of loops with zeros where they are empty."""
         for name in ("graph_step_s", "loop_s", "vary"):
             if len(getattr(self, name)) != len(self.fixed_s):
                 object.__setattr__(self, name, np.zeros(len(self.fixed_s)))

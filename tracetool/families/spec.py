@@ -26,7 +26,7 @@ class Streams(Enum):
 
 
 class Sequence(Enum):
-    """What running among other kernels does to a family's time; see ``model/sequence.py``."""
+    """Effect on a family's time of running among other kernels; see ``model/sequence.py``."""
 
     ALONE = auto()  #: as in a loop of its own
     PRODUCT = auto()  #: a product with weights, which come from memory

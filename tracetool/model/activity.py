@@ -1,4 +1,4 @@
-"""What measured module activity says of a kernel: the counts behind it.
+"""Counts of work behind a kernel's measured module activity.
 
 Data-center monitors report, per module, the share of cycles it was busy over an interval. With the
 clock and the duration that is a count: busy share x rate x clock x time.

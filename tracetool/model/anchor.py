@@ -129,7 +129,7 @@ class Anchor:
         )
 
     def start_clock(self, clock_mhz: Floats) -> Floats:
-        """Return each row's measured clock, else its first asked one. Shape (n, 1). [MHz]"""
+        """Return each row's measured clock, else its first requested one. Shape (n, 1). [MHz]"""
         return np.where(self.measured, self.clock_mhz, clock_mhz[:, 0])[:, None]
 
     def lowest_clock(self, clock_mhz: Floats) -> Floats:
@@ -144,7 +144,7 @@ class Anchor:
 
 
 def with_memory_efficiency(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -> Timing:
-    """Return the timing with what a slow core adds to memory's time where only the family's split is known.
+    """Return the timing with the memory time a slow core adds, where only the family's split is known.
 
     Rows of known shape have their memory's time by their own law.
 

@@ -20,7 +20,7 @@ from tracetool.model.shares import PROGRAM_S, TimeShares, shares_of_activity
 
 
 def from_counters(rows: OperatorColumns) -> Bools:
-    """Return the rows whose activity or mix is known, so that their family need not be asked."""
+    """Return the rows whose activity or mix is known, so that their family is not needed. Shape (n,)."""
     return has_activity(rows) | has_mix(rows)
 
 
@@ -241,7 +241,7 @@ def shares_over_clocks(
 
 
 def _at_top(shares: TimeShares, rows: Ints, core: Floats, memory: Floats) -> _Split:
-    """Return what the shares at each row's own clock are at the highest one."""
+    """Return the shares at the highest clock, from those at each row's own clock."""
     overlap = shares.overlap[rows]
     of_core = (shares.core[rows] / core) ** overlap
     of_memory = (shares.memory[rows] / memory) ** overlap

@@ -16,7 +16,7 @@ def fitted_to(file: CalibrationFile) -> Mapping[str, frozenset[str]]:
 
 
 def ran_by(stack: str, name: str) -> str:
-    """Return a library and its implementation as a calibration states what its rows were; "" for neither.
+    """Return a library and its implementation in the form calibrations name them; "" for neither.
 
     >>> ran_by("vLLM 0.24.0", "flash-attn FA3"), ran_by("vllm 0.22", ""), ran_by("", "")
     ('vllm/flash_attn_fa3', 'vllm/', '')
@@ -25,7 +25,7 @@ def ran_by(stack: str, name: str) -> str:
 
 
 def may_have_run(stack: str, name: str, fitted_names: Collection[str]) -> bool:
-    """Return whether rows of a library and an implementation may be of those named; "" may be any.
+    """Return whether rows of a library and an implementation may be among those fitted; "" matches any.
 
     >>> may_have_run("vllm 0.22", "flash_attn_fa3", {"vllm/flash_attn_fa3"})
     True

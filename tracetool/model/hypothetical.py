@@ -1,4 +1,4 @@
-"""Coefficients of a GPU with numbers nobody built: those of the GPU it starts from, scaled and less sure."""
+"""Coefficients of a hypothetical GPU: those of the GPU it starts from, scaled and less sure."""
 
 from __future__ import annotations
 

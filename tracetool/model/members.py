@@ -253,7 +253,7 @@ def in_other_library(bound: Floats, factor: float) -> Floats:
 
 
 def of_stand_in(law: str, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return the ln of bounds of rows whose kernel was not measured: in squares with a stand-in's."""
+    """Return the ln of bounds of rows whose kernel was not measured, widened by a stand-in's, in squares."""
     bands = transfer_bands(law)
     below, above = bands.stand_in if bands is not None else (0.0, 0.0)
     return np.asarray(-np.hypot(low, below)), np.asarray(np.hypot(high, above))

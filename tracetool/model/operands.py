@@ -1,4 +1,4 @@
-"""What the content of operands does to a product's power: bits that change, and zeros that change none.
+"""Effect of operands' content on a product's power: bits that change, and zeros that change none.
 
 A multiplier draws power where its inputs and its result change. Between one product and the next, random
 numbers change half of their bits, sorted or equal ones few, and a product with zero changes no sum.

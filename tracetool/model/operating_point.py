@@ -133,7 +133,7 @@ class _End:
 
 
 def _bracket(requested_mhz: Floats, power_w: Floats, over: Bools, supported_mhz: Floats) -> tuple[_End, _End]:
-    """Return the highest clock asked for that the cap allows and the lowest that it does not.
+    """Return the highest requested clock that the cap allows and the lowest that it does not.
 
     Where it allows none, the lower end is the lowest supported clock, at a clock of 0 and unknown power.
     """

@@ -1,4 +1,4 @@
-"""Kernels of a library in a format, or on an architecture in a format, that nobody measured them in.
+"""Kernels of a library in a format, on all architectures or on one, without measurements.
 
 A Triton kernel is one program for all formats and all GPUs: where a name tells it, its law of another format
 says more than another kernel's law of the same format. The law that lends is the format's ``parent``.
@@ -81,7 +81,7 @@ def _named(pool: tuple[Implementation, ...], library: str, called: str) -> tuple
 
 
 def _lent(law: Law, one: Implementation) -> FittedLaw:
-    """Return the parent's fit as that of a law: choices stay the law's own, which tables of tiles are."""
+    """Return the parent's fit as one of ``law``; choices, such as tables of tiles, stay the law's own."""
     fitted = one.laws[law.parent]
 
     def kept(values: Mapping[str, float]) -> dict[str, float]:
@@ -92,7 +92,7 @@ def _lent(law: Law, one: Implementation) -> FittedLaw:
 
 
 def _lendable(law: Law, values: Mapping[str, float]) -> dict[str, float]:
-    """Return coefficients of the parent's kernels without what those of a law do not do."""
+    """Return the coefficients of the parent's kernels that apply to a law's, by the law's names."""
     renamed = {name: values[source] for name, source in law.lent_as.items() if source in values}
     return {**{k: v for k, v in values.items() if k not in law.lent_as}, **renamed}
 
@@ -103,7 +103,7 @@ def _may_be(law: Law, name: str, value: float) -> bool:
 
 
 def _closer(parent: FittedLaw, fitted_law: FittedLaw, architecture: str) -> bool:
-    """Say whether the parent's format was measured on an architecture, or alone on one of like kernels."""
+    """Return whether the parent's format was measured on an architecture, or alone on one of like kernels."""
     alike = [
         any(has_warpgroups(a) == has_warpgroups(architecture) for a in fitted.architectures)
         for fitted in (parent, fitted_law)

@@ -1,4 +1,4 @@
-"""Which kernels a version of a library may run that nobody measured.
+"""Kernels that a library's unmeasured versions may run.
 
 A library swaps kernels between versions. Where a table states a version that was not measured, and names no
 implementation, each kernel of the library may have run: those measured on the nearest GPUs most likely, and
@@ -66,5 +66,5 @@ def told_by_version(law: Law, one: Implementation, stack: str) -> Mapping[str, f
 
 
 def use(one: Implementation) -> float:
-    """Return how much a library uses an implementation: rows measured over all laws and GPUs."""
+    """Return the measured rows of an implementation over all laws and GPUs: how much its library uses it."""
     return float(sum(sum(fitted.gpus.values()) for fitted in one.laws.values()))

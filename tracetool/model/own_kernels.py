@@ -181,7 +181,7 @@ def _levels(rows: OperatorColumns, gpu: Gpu, model_s: Floats) -> _Levels:
 
 @dataclass(frozen=True)
 class _Group:
-    """Sum of the precisions of a group's members, and of those times their means; (k,) or (n,) each."""
+    """Precisions of a group's members summed, and precision times mean summed; (k,) or (n,) each."""
 
     weight: Floats
     total: Floats
@@ -228,7 +228,7 @@ class _Pooled:
 
 
 def _pooled(levels: _Levels, measured: Bools, error: Floats) -> _Pooled:
-    """Return what the measured rows say of every row; of a measured one, those of other shapes.
+    """Return each row's error expected from the measured rows; of a measured row, from other shapes.
 
     ``error`` (n,) is in standard deviations of each row's band.
     """

@@ -1,4 +1,4 @@
-"""Coefficients that keep step with the chip, on architectures that nobody measured.
+"""Coefficients that scale with the chip, on architectures without measurements.
 
 A kernel's steps take as many clocks as its library could afford on the chips it was tuned for, until memory
 was the slower. On a chip whose memory brings an SM more bytes each clock, a kernel of that library is deep

@@ -65,7 +65,7 @@ class Governed:
     power_sd: Floats
 
     def timing_within(self, low: Floats, high: Floats) -> Timing:
-        """Return the timing with other bounds, as factors of shape (n, c), or (n, 1) alike at every clock."""
+        """Return the timing with other bounds: factors of shape (n, c), or (n, 1) for every clock."""
         shape = self.timing.duration_s.shape
         return replace(self.timing, low=np.broadcast_to(low, shape), high=np.broadcast_to(high, shape))
 

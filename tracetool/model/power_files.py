@@ -107,7 +107,7 @@ def _file(name: str) -> CalibrationFile:
 
 
 def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:
-    """Return the coefficients of a calibration file; what it does not state stays the prior's.
+    """Return the coefficients of a calibration file; those it does not state are the prior's.
 
     ``[base]`` holds for both kinds of count; ``[power]`` and ``[monitor]`` may say more. ``[sustained]``
     narrows carried coefficients of operators' counts by what the GPU was seen to run within its limit;

@@ -1,4 +1,4 @@
-"""Power coefficients of a GPU nobody measured: physics and neighbors, with wide intervals.
+"""Power coefficients of a GPU without measurements: physics and neighbors, with wide intervals.
 
 Energies per count scale with the process node (capacitance), memory with its type, the base with
 what the GPU's idle reading says. All values are order-of-magnitude priors of whole cards, with their sources

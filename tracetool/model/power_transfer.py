@@ -1,4 +1,4 @@
-"""Carry fitted energies to a GPU nobody measured: by process, memory and structure.
+"""Carry fitted energies to a GPU without measurements: by process, memory and structure.
 
 Counts are the target's own, so no factor for the number of SMs is needed. Energies of the core
 domain follow the switched capacitance of the process, stated at 1 V; memory follows its type; the
@@ -117,7 +117,7 @@ def _heating(source: PowerCalibration, source_gpu: Gpu, target: Gpu) -> float:
 def with_base_under(
     power: PowerCalibration, gpu: Gpu, power_w: Floats, clock_mhz: Floats, memory_share: Floats
 ) -> PowerCalibration:
-    r"""Return coefficients whose base lies under every measured power: one that does not is refuted.
+    r"""Return coefficients whose base is below every measured power: one that is not is refuted.
 
     .. math:: P_{base}(f_i) \le q \, P_i
 

@@ -125,7 +125,7 @@ def predict_rows(
 
 @dataclass(frozen=True)
 class _Request:
-    """What every row of a prediction is asked at."""
+    """Clocks, limits and launches that a prediction was requested for."""
 
     clocks_mhz: Floats  # (c,)
     reached_mhz: Floats  # (c,) those, none above what the GPU reaches
@@ -135,7 +135,7 @@ class _Request:
 
 
 def _power_under(power: PowerCalibration, gpu: Gpu, start: Anchor | None) -> PowerCalibration:
-    """Return power coefficients whose base lies under every measured power of the rows."""
+    """Return power coefficients whose base is below every measured power of the rows."""
     if start is None:
         return power
     has_power = start.measured & (start.power_w > 0)
@@ -216,7 +216,7 @@ def _settled(workload: Workload, request: _Request) -> Prediction:
 
 
 def reached_clocks(clocks_mhz: Floats, gpu: Gpu, start: Anchor | None) -> Floats:
-    """Return the clocks a GPU runs at when asked for some: none above its highest or a measured one."""
+    """Return the requested clocks, none above the GPU's highest or a measured one. Shape (c,). [MHz]"""
     stated = gpu.numbers.get("clock_max_mhz")
     top = max(gpu.clock_max_mhz, stated.high if stated is not None else 0.0)
     if start is not None and start.measured.any():
@@ -225,7 +225,7 @@ def reached_clocks(clocks_mhz: Floats, gpu: Gpu, start: Anchor | None) -> Floats
 
 
 def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
-    """Return the power limit: the one asked for, else the GPU's.
+    """Return the power limit: the requested one, else the GPU's. [W]
 
     A GPU that was measured may have been set to any limit its kind allows, and a reading says that
     its limit was no lower.

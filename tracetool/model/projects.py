@@ -1,4 +1,4 @@
-"""Whose kernels a name tells where several libraries call them, as public source has it (projects.toml)."""
+"""Projects by kernel name, where several libraries call a kernel, from public source (projects.toml)."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def in_sequence(
 def sequence_ratio(
     timing: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, factors: SequenceFactors
 ) -> Floats:
-    """Return the factor on what of each row's time is not fixed, at each clock, (n, c)."""
+    """Return the factor on the part of each row's time that is not fixed, at each clock. Shape (n, c). [1]"""
     product = rows.in_families(*_PRODUCTS)
     batched = product & (rows.number("batch", 1.0) > 1)
     stream = rows.in_families(*_STREAMS) | batched

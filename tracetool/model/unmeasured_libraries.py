@@ -1,4 +1,4 @@
-"""What an unmeasured library may have run: kernels of others without their host code, or its source's."""
+"""Kernels of an unmeasured library: others' without their host code, or those of its public source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of_unknown(
     share: float,
     available: tuple[Implementation, ...] | None,
 ) -> tuple[Member, ...]:
-    """Return what an unmeasured library may have run; ``share`` of the weight is kernels never measured.
+    """Return the kernels an unmeasured library may have run; ``share`` of the weight is on unmeasured ones.
 
     Its kernel is that of its public source, or one of the others' with the host code of its source about it.
     """

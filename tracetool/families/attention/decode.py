@@ -74,7 +74,7 @@ def _launches(s: Scores, grid: DecodeGrid, c: Coefficients) -> Floats:
 
 
 def _scans(batch: Floats, c: Coefficients) -> Floats:
-    """Return how long blocks look for their tiles among the sequences of a batch. Shape (n,). [clk]"""
+    """Return how long blocks search for their tiles among the sequences of a batch. Shape (n,). [clk]"""
     if c["scan_sequences"] <= 0:
         return np.zeros(len(batch))
     each = c["scan_clk"] * np.where(batch > PLANNED_SEQUENCES, UNPLANNED_SCAN, 1.0)

@@ -1,4 +1,4 @@
-"""What public source tells of decode attention in vLLM, SGLang and TensorRT-LLM: how they split and host it.
+"""Decode attention in vLLM, SGLang and TensorRT-LLM, from public source: how they split and host it.
 
 Of each library, then of an architecture or of kernels by a word of their name: by coefficient a factor and
 what is added (:class:`tracetool.families.law.Law`); a factor of 0 states the form. docs/families/decode.md
@@ -85,7 +85,7 @@ _GENERATED_ELSEWHERE: Final[Host] = {
 
 
 def told(habits: Coefficients) -> Host:
-    """Return choices as source states them; tile sizes, and waves where XQA has none, are left to a fit."""
+    """Return the choices that source states; tile sizes, and waves where XQA has none, are left to a fit."""
     free = {"key_tile", "split_waves"} if habits["split_fill"] == XQA else {"key_tile"}
     return {name: (0.0, value) for name, value in habits.items() if name not in free}
 

@@ -110,7 +110,7 @@ def latents(rows: OperatorColumns, gpu: Gpu) -> Latents:
 
 
 def absorbed_form(s: Latents, absorbed: Bools) -> Latents:
-    """Return latent attention whose queries meet the latents where ``absorbed`` holds, shape (n,)."""
+    """Return latent attention with absorbed queries, which multiply the latents, where ``absorbed``. (n,)"""
     return replace(s, absorbed=np.asarray(absorbed, np.bool_))
 
 

@@ -1,4 +1,4 @@
-"""Latent attention of one query a sequence: all heads meet one cache, in as many parts as fill the GPU.
+"""Latent attention of one query a sequence: all heads read one cache, in as many parts as fill the GPU.
 
 Equations and sources: docs/families/mla.md; counts are those of ``latent.py``.
 """

@@ -1,4 +1,4 @@
-"""What public source tells of latent attention in vLLM, SGLang and TensorRT-LLM where nobody measured it.
+"""Latent attention in vLLM, SGLang and TensorRT-LLM, from public source, where it was not measured.
 
 Of each library, then of an architecture or of kernels by a word of their name: by coefficient a factor and
 what is added to that of another library's kernel (:class:`tracetool.families.law.Law`); a factor of 0 states

@@ -1,4 +1,4 @@
-"""What public source tells of prefill attention in vLLM, SGLang, TensorRT-LLM and PyTorch: tiles and hosts.
+"""Prefill attention in vLLM, SGLang, TensorRT-LLM and PyTorch, from public source: tiles and hosts.
 
 Of each library, then of an architecture or of kernels by a word of their name: by coefficient a factor and
 what is added (:class:`tracetool.families.law.Law`); a factor of 0 states the form. docs/families/prefill.md

@@ -31,7 +31,7 @@ def cache_written(rows: OperatorColumns) -> Bools:
 
 
 def cache_share(rows: OperatorColumns) -> Floats:
-    """Return the share of keys and values that lie in memory of their own. Shape (n,). [1]
+    """Return the share of keys and values that occupy memory of their own. Shape (n,). [1]
 
     A loop whose cache is laid out for keys alone reads values where it just read keys: they lie in L2.
     """

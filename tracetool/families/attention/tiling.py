@@ -1,4 +1,4 @@
-"""How attention lies on the chip: tiles of queries over tiles of keys, heads packed, keys split."""
+"""Tiling of attention: tiles of queries over tiles of keys, heads packed, keys split."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
 
 
 def with_skipped(tiles: QueryTiles, unwindowed: QueryTiles, share: Floats) -> QueryTiles:
-    """Return tiles with the keys outside of a window that a kernel passes by, or meets and masks.
+    """Return tiles with the keys outside of a window that a kernel skips, or reads and masks.
 
     Each takes ``share`` of a step. Shape (n,). [1]
     """

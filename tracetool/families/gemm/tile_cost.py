@@ -100,7 +100,7 @@ def _fourth(a: Floats) -> Floats:
 
 
 def meet(a: Floats, b: Floats) -> Floats:
-    """Return the 4-norm: what a library's choice between tiles needs to know of overlap."""
+    """Return the 4-norm of two times that overlap in part, as a choice between tiles needs it. Shape (n,)."""
     return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b))))
 
 
@@ -194,7 +194,7 @@ def stores_hidden(architecture: str) -> bool:
 
 
 def _starts(rates: TileRates, waves: Floats, busiest: Floats | float, store: Floats) -> tuple[Floats, Floats]:
-    """Return the time of starts and stores that overlaps memory, and of those that do not. [clk]"""
+    """Return the time of starts and stores that overlaps memory, and the time that does not. [clk]"""
     later = rates.drained * ((waves - 1.0) * rates.block_clk + (busiest - 1.0) * store)
     return later, rates.latency_clk + waves * rates.block_clk + busiest * store - later
 

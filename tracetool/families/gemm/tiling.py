@@ -1,4 +1,4 @@
-"""How matrix products lie on the chip: tiles, split K, waves, and the bytes each level moves.
+"""Tiling of matrix products: tiles, split K, waves, and the bytes each level moves.
 
 A library holds a list of tiles and picks the one its own model calls fastest. So does this: every
 tile and split of K is timed by the same few rates and the least time is kept.
@@ -107,7 +107,7 @@ RESIDENT_SHARE = 0.8
 
 
 def in_l2(held_bytes: Floats, gpu: Gpu) -> Floats:
-    """Return the share of what a kernel holds that stays in L2: little once it overflows. Shape (n,)."""
+    """Return the share of ``held_bytes`` that stays in L2: little once they overflow. Shape (n,). [1]"""
     return np.asarray(1.0 / (1.0 + (held_bytes / (RESIDENT_SHARE * gpu.l2_bytes)) ** 4))
 
 
@@ -144,7 +144,7 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
 
 
 def _again(p: Products, gpu: Gpu, rates: TileRates) -> Floats:
-    """Return how far operands stay in L2 until they are used again, with other weights used in between. (n,)
+    """Return the share of operands still in L2 when used again, other weights in between. Shape (n,). [1]
 
     A measuring loop takes the same A with one B after another; what all of them hold must fit in the L2 near
     an SM, a cache that keeps no more of what goes round in it once it overflows.

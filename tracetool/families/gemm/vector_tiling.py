@@ -1,4 +1,4 @@
-"""How matrix products on the FP32 pipe lie on the chip: tiles held in registers, K read row by row.
+"""Tiling of matrix products on the FP32 pipe: tiles in registers, K read row by row.
 
 Both operands of a framework's linear layer are stored along K. A tile reads a few neighboring words of each
 of its rows, goes on to the next few, and so on: memory opens a new page for every row, and rows far apart
@@ -171,7 +171,7 @@ def _has_tile(p: Products, rates: VectorRates, tile: tuple[int, int]) -> Bools:
 
 
 def _memory_s(p: Products, gpu: Gpu, rates: VectorRates) -> Floats:
-    """Return the time of distinct bytes: operands stored along K at a rate that falls with K."""
+    """Return the time of distinct bytes: operands stored along K at a rate that falls with K. [s]"""
     # batches come row by row on one side: their other operand is stored along n
     strided = p.batch * (p.m + np.where(p.batch > 1.0, 0.0, p.n)) * p.k * p.in_bytes
     strided = np.minimum(strided, p.input_bytes)

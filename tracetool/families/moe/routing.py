@@ -127,7 +127,7 @@ def _moment(order: float, a: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def _quantile(share: Floats, a: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the draw that a share of all lie below, for a density of x^-a between bounds."""
+    """Return the quantile at ``share`` of a density of x^-a between bounds. Shape (n,)."""
     power = np.where(np.abs(1.0 - a) < _POLE, _POLE, 1.0 - a)
     return np.asarray((low**power + share * (high**power - low**power)) ** (1.0 / power))
 

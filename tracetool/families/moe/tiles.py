@@ -202,7 +202,7 @@ def _tuned_sizes() -> Mapping[tuple[float, str], Floats]:
 
 
 def _count(table: float, e: Experts) -> Floats:
-    """Return what a library's table of tiles goes by."""
+    """Return the count by which a library's table of tiles chooses. Shape (n,)."""
     if table in {BY_EXPERTS, EXPERTS_BEFORE}:
         return e.tokens / e.local
     return e.tokens * e.top_k / e.local if table == BY_PAIRS else e.tokens

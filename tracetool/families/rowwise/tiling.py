@@ -1,4 +1,4 @@
-"""How row-wise kernels lie on the chip: threads on a row, rows in flight, and what of them a cache holds."""
+"""Tiling of row-wise kernels: threads on a row, rows in flight, and what a cache retains of them."""
 
 from __future__ import annotations
 
