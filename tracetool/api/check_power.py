@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PowerCheck(Result):
-    """What a power log is worth.
+    """Verdict on a power log, and the checks behind it.
 
     Attributes
     ----------

@@ -70,7 +70,7 @@ class Classification(Result):
 
 @dataclass(frozen=True)
 class Explanation(Result):
-    """One kernel name taken apart.
+    """One kernel name split into its tokens.
 
     Attributes
     ----------

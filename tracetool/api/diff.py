@@ -155,7 +155,7 @@ class RunsDiff(Comparison):
 
     @property
     def verdict(self) -> str:
-        """What the figures with a limit say; the energy where none has one."""
+        """Verdict of the figures that have a limit; that of the energy where none has one."""
         return self.compared.verdict
 
     @property

@@ -59,7 +59,7 @@ class Doctor(Result):
         return View("This machine", pl.DataFrame(self._rows(), schema=head, orient="row"))
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
-        """Print the checks and what they come to."""
+        """Print the checks and their overall result."""
         from tracetool.report.sentences import open_console, say
         from tracetool.report.terminal.lists import print_list
 

@@ -211,7 +211,7 @@ def _redacted(
 
 @dataclass
 class _Read:
-    """Sources read, their sums, and where among them stands what is too large to be read like them."""
+    """Sources read, the futures of their checksums, and the traces too large to be read whole, by place."""
 
     sources: list[Source] = field(default_factory=list)
     sums: list[Future[str]] = field(default_factory=list)
@@ -297,7 +297,7 @@ def _with_times(sources: list[Source]) -> list[Source]:
 
 
 class _Beside(ThreadPoolExecutor):
-    """Work beside the reading that nobody waits for once the reading has failed or was stopped."""
+    """Work parallel to the reading, not awaited once the reading has failed or was stopped."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.shutdown(wait=kind is None, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Sensor: what a power log, or a square wave of load, tells of the sensor behind it."""
+"""Sensor: properties of a power sensor, from a power log or from a square wave of load."""
 
 from __future__ import annotations
 

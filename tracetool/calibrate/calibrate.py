@@ -1,4 +1,4 @@
-"""Calibrate: fit a GPU's power or time coefficients to measurements, and say what they are worth."""
+"""Calibrate: fit a GPU's power or time coefficients to measurements, with their held-out errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def calibrate(
 def _calibrated(
     gpu_spec: Gpu, sources: Sequence[Path], part: str | None, reporter: Progress
 ) -> CalibrationResult:
-    """Return the fit of checked sources; ``part`` is None where nobody asked for one."""
+    """Return the fit of checked sources; where ``part`` is None the sources decide it."""
     requested_part, part = part, part or ("power" if any(tells_power(path) for path in sources) else "time")
     read: list[Measured] = []
     timed: list[Timed] = []

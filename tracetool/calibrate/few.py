@@ -103,7 +103,7 @@ def fit_from_known(
 def _of_implementations(
     law: Law, gpu: Gpu, available: Sequence[Implementation] | None
 ) -> list[dict[str, float]]:
-    """Return the coefficients of each implementation on a GPU, by default of those delivered."""
+    """Return the coefficients of each implementation on a GPU, by default of all in the package."""
     priors = {name: one.value for name, one in law.priors.items()}
     available = implementations(law.name) if available is None else available
     return [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in available]

@@ -173,7 +173,7 @@ def calibrate_power(gpu: Gpu, read: Sequence[Measured]) -> CalibrationResult:
 
 
 def _one_clock(advice: NextClock | None) -> BadInput:
-    """Return what to say where nothing can be fitted."""
+    """Return the error of tables where no coefficient is identifiable."""
     return BadInput(
         "no coefficient is identifiable: every kernel was measured at one clock only",
         "give two clocks or more of a kernel"

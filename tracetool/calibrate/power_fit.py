@@ -136,7 +136,7 @@ class Scatter:
 
 
 def _scatter(rows: PowerRows, fitted_w: Floats, fitted_count: float) -> Scatter:
-    """Return the scatter of rows about a fit that took ``told`` coefficients from their groups."""
+    """Return the scatter of rows about a fit that took ``fitted_count`` coefficients from their groups."""
     off = np.log(np.maximum(fitted_w, 1e-9) / rows.power_w)
     _, place, count = np.unique(rows.group.astype(str), return_inverse=True, return_counts=True)
     mean = np.bincount(place, off) / count
@@ -195,7 +195,7 @@ def fit_power(
 
 
 def predicted_w(rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, values: Floats) -> Floats:
-    """Return the power the coefficients say of rows, their measured power unused. Shape (n,). [W]"""
+    """Return the power that the coefficients predict, without the measured one. Shape (n,). [W]"""
     design = rows.design(curve, prior.leakage_per_v)
     cold, base = design @ values, len(BASE)
     idle, leaks = design[:, :base] @ values[:base], design[:, _LEAKAGE] * values[_LEAKAGE]
@@ -219,7 +219,7 @@ def _solve(
     known_base: bool,
     scatter: Scatter | None = None,
 ) -> tuple[Floats, float, Floats, Floats]:
-    """Return coefficients, loss, posterior spread and what was told, at one voltage curve."""
+    """Return coefficients, loss, posterior spread and the share of each that rows determine. (k,) each."""
     believed = coefficient_vector(prior)
     idle = believed[0] + believed[1] + believed[2] * float(curve.floor_v)
     # An idle reading of a sleeping GPU says little of its base under load.

@@ -74,7 +74,7 @@ class SweepFit:
         return float(np.mean(np.abs(self.residual)))
 
     def notes(self, *, idle: bool) -> list[str]:
-        """Return what the fit rests on, in sentences; ``idle`` says whether the idle GPU was read too."""
+        """Return sentences on the data behind the fit; ``idle``: whether the idle GPU was read too."""
         mean = f"{100 * self.error:.2f} % in the mean"
         sentences = [f"base and voltage from {counted(len(self.residual), 'reading')}: {mean}"]
         if self.told < _AS_READ and not idle:

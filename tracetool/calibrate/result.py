@@ -1,4 +1,4 @@
-"""What a calibration is: its file's text, and what stands behind it."""
+"""A calibration: its file's text, and the data behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracetool.calibrate.second_clock import NextClock
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """A calibration file's text, and what stands behind it.
+    """A calibration file's text, and the data behind it.
 
     ``coefficients`` has one row per coefficient with its spread and whether the data told it,
     ``errors`` one per kind of table with the held-out error and the plain baselines, ``rejected``

@@ -74,7 +74,7 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
 
 
 def check_gpu(run: Run, gpu: Gpu) -> None:
-    """Raise BadInput where a run says it was recorded on another GPU, or on one of another maker."""
+    """Raise BadInput where a run was recorded on another GPU, or on one of another maker."""
     home = recorded_gpu(run)
     if home is None:
         check_maker(run, gpu)

@@ -101,14 +101,14 @@ def _together(sweeps: Sequence[SweepRows]) -> SweepRows:
 
 
 def _over_clocks(rows: SweepRows) -> SweepRows:
-    """Return the rows of groups seen at two clocks or more, and idle ones: others say nothing of the base."""
+    """Return the rows of groups at two clocks or more, and idle rows: others do not constrain the base."""
     readings = pl.DataFrame({"group": rows.group.astype(str), "clock": rows.clock_mhz})
     clocks = readings.select(pl.col("clock").n_unique().over("group")).to_series().to_numpy()
     return take(rows, (clocks >= 2) | ~np.isfinite(rows.duration_s))
 
 
 def _highest_of_another_state(clock_mhz: Floats, off: Floats) -> float:
-    """Return the highest of the lowest clocks, one after the other, whose readings lie far off; 0 if none."""
+    """Return the highest of the consecutive lowest clocks with readings far from the fit; 0 if none. [MHz]"""
     highest = 0.0
     for clock in np.unique(clock_mhz):
         misses = np.abs(off[clock_mhz == clock])

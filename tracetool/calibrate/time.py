@@ -140,7 +140,7 @@ def fit_law(law: Law, law_rows: LawRows, gpu: Gpu, start_values: Mapping[str, fl
 
 
 def folds(group: Ints) -> Ints:
-    """Return the part each row's group of shapes falls into. Shape (n,)."""
+    """Return the cross-validation fold of each row, one fold per group of shapes. Shape (n,)."""
     groups, place = np.unique(group, return_inverse=True)
     fold = np.arange(len(groups)) % min(FOLDS, len(groups))
     return np.asarray(np.random.default_rng(0).permutation(fold)[place], dtype=np.int64)

@@ -201,7 +201,7 @@ def fit_times(tables: Sequence[Timed], gpu: Gpu) -> TimeFit:
 
 
 def time_text(fit: TimeFit) -> tuple[dict[str, str | float], str]:
-    """Return what a calibration file says of a time fit: its lines of ``[about]``, and its sections."""
+    """Return the lines of ``[about]`` and the sections of a calibration file for a time fit."""
     text = time_toml(fit, about={}, source="calibrate")
     _, _, sections = text.partition("\n\n")
     about: dict[str, str | float] = {"from_traces": "yes"} if fit.traces else {}

@@ -143,7 +143,7 @@ def accuracy_table(
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How far prediction and measurement lie apart in one run."""
+    """Errors of the prediction against the measurement of one run."""
 
     run: str
     gpu: str

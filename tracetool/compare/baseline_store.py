@@ -1,4 +1,4 @@
-"""Where baselines lie: one Parquet file per run, in a folder or a bucket."""
+"""Storage of baselines: one Parquet file per run, in a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MALFORMED: Final = (KeyError, TypeError, ValueError, OverflowError)
 
 @dataclass(frozen=True)
 class Entry:
-    """One stored run: where it lies and what it says of itself, without its classes."""
+    """One stored run: its path and its header, without its classes."""
 
     path: str
     gpu: str
@@ -258,7 +258,7 @@ _LEAST = 1e-15
 
 
 def _require_whole(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
-    """Raise ValueError, which says what is wrong, unless classes, places and steps are those of one run."""
+    """Raise ValueError, which names the fault, unless classes, places and steps are those of one run."""
     for name in (*IDENTITY, "family", "kind", *({GROUP} & set(frame.columns))):
         if frame.schema.get(name) != pl.String or frame[name].null_count():
             raise ValueError(f"column {name} is not text")
@@ -279,7 +279,7 @@ def _require_whole(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
 
 
 def _require_header(header: Mapping[str, Any]) -> None:
-    """Raise ValueError unless what a baseline states of its run is what a run has."""
+    """Raise ValueError unless the numbers and settings in a baseline's header are possible."""
     if not all(math.isfinite(header[name]) for name in ("gap_s", "gap_j", "span_s")):
         raise ValueError("gaps or span are not finite")
     for name in ("gap_s", "gap_j", "span_s", "steps", "clock_mhz"):

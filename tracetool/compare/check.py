@@ -82,7 +82,7 @@ def checked(
     by: str | None = None,
     depth: int | None = None,
 ) -> RunDiff:
-    """Compare what the settings name; arguments take the place of what the settings say.
+    """Compare the runs that the settings name; arguments override the settings.
 
     Raises
     ------

@@ -253,7 +253,7 @@ def _modeled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_st
 def _clock_ratios(
     base: Sequence[LoadedRun], head: Sequence[LoadedRun], sides: Sequence[Side], *, reshaped: bool
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Return what the change of clock alone does to each class, by the model, and each class's work."""
+    """Return the effect of the change of clock alone on each class, by the model, and each class's work."""
     clocks = [s.clock_mhz for s in sides]
     recorded = all(r.clock_recorded for r in (*base, *head))
     differ = abs(clocks[1] / clocks[0] - 1.0) > _SAME_CLOCK and recorded

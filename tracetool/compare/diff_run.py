@@ -211,7 +211,7 @@ def accuracy_of(
 def with_counted_work(
     rows: pl.DataFrame, run: Run, predicted: pl.DataFrame
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Return signature rows with the work of one launch, counted and modeled, and how far they are apart."""
+    """Return signature rows with the work of one launch, counted and modeled, and its error."""
     counted = work_by_signature(run)
     if not counted.height:
         return rows, []

@@ -1,4 +1,4 @@
-"""What a comparison of two sides says."""
+"""Outcome of a comparison of two sides."""
 
 from __future__ import annotations
 

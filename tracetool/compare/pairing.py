@@ -100,7 +100,7 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
 
 
 def _has_keys(columns: Sequence[str], relation: str) -> pl.Expr:
-    """Return which classes have what a level goes by: a group, a range, an operator."""
+    """Return an expression for the classes that have the keys of a level: a group, a range, an operator."""
     if "group" in columns:
         return pl.col("group") != ""
     needed = [c for c in columns if c == "range" or (c == "operator" and relation == "by operator")]
@@ -194,7 +194,7 @@ def _holes(side: Side, placed: pl.DataFrame | None, name: str) -> pl.DataFrame:
 def _by_place(
     base: Side, head: Side, placed: pl.DataFrame | None, unmatched: dict[str, pl.DataFrame], begin: int
 ) -> pl.DataFrame:
-    """Pair unmatched launches that stand between the same matched neighbors."""
+    """Pair unmatched launches between the same matched neighbors."""
     holes = {"base": _holes(base, placed, "base"), "head": _holes(head, placed, "head")}
     shared_places = (
         holes["base"].select("before", "after").unique()

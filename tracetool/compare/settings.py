@@ -46,7 +46,7 @@ class _Raw(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings, checked; ``file`` is where they stand (None: defaults)."""
+    """The settings, checked; ``file`` is the file they come from (None: defaults)."""
 
     file: Path | None = None
     thresholds: tuple[Threshold, ...] = ()

@@ -1,4 +1,4 @@
-"""How far figures move between runs of the same code: what is known, and what the runs at hand show.
+"""Spread of figures between runs of the same code: the prior, and its update by the runs compared.
 
 References
 ----------
@@ -156,7 +156,7 @@ def moderate(base: Floats, head: Floats, spread: Spread, within: Floats | None =
 
 
 def learned(base: Floats, head: Floats, spread: Spread, within: Floats | None = None) -> Spread:
-    r"""Return what is known of the spread after a look at all families of the runs compared.
+    r"""Return the spread updated by all families of the runs compared.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class Threshold:
     scope: str = ""
 
     def covers(self, family: str, name: str) -> bool:
-        """Return whether a kernel or family row falls under this threshold's scope."""
+        """Return whether this threshold's scope covers a kernel or family row."""
         if not self.scope:
             return False
         return self.scope == family or fnmatch.fnmatchcase(name, self.scope)

@@ -24,7 +24,7 @@ _LEAST = 6  # runs; fewer show no trend
 
 @dataclass(frozen=True)
 class Trend:
-    """What a history did.
+    """Step and drift of a history of runs.
 
     ``step_at`` is the first run of the new level (None without a step) and ``step`` its relative change;
     ``drift`` is the relative change over the whole history by its median slope, 0 without significance.
@@ -36,7 +36,7 @@ class Trend:
     drift: float = 0.0
 
     def sentence(self) -> str:
-        """Return the sentence on it, empty where there is nothing to say."""
+        """Return the sentence on the step or the drift, empty without one."""
         if self.step_at is not None:
             return f"a step of {100 * self.step:+.1f} % at run {self.step_at + 1} of {self.runs}"
         if self.drift:

@@ -171,7 +171,7 @@ def _mean_error() -> pl.Expr:
 
 
 def _per_launch(cut: CutRun, reference: CutRun | None) -> pl.DataFrame:
-    """Return what one launch of each signature is: identity, family, operations, bytes, roofline's time."""
+    """Return identity, family, operations, bytes and roofline time of one launch of each signature."""
     recorded = cut.recorded
     assert recorded.replays is not None
     table = cut.run.signatures.sort("signature")

@@ -1,4 +1,4 @@
-"""Matched work of two runs as columns: energies, times, work and what clocks and peaks do to each piece."""
+"""Matched work of two runs as columns: energies, times, work, and the effect of clocks and peaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIGURES: Final = ("launches", "calls", "time_s", "energy_j", "flops", "dram_byt
 
 
 def matched_pairs(sides: Sequence[WorkClasses], *, foreign: bool) -> tuple[pl.DataFrame, MatchedWork, float]:
-    """Return matched work, one row a pair, and what the clock does to idle power."""
+    """Return matched work as rows, one a pair, and as arrays, and the clock's factor on idle power."""
     clock = _clock_ratios(sides, foreign=foreign)
     matched = matched_classes(sides[0].classes, sides[1].classes)
     if clock is not None:
@@ -101,7 +101,7 @@ def _matched_work(joined: pl.DataFrame, *, foreign: bool) -> MatchedWork:
 
 
 def _clock_ratios(sides: Sequence[WorkClasses], *, foreign: bool) -> tuple[pl.DataFrame, float] | None:
-    """Return what the clock alone does to each signature of the base, and to idle power; None if equal."""
+    """Return the clock's factors on each signature of the base, and on idle power; None if equal."""
     base, head = sides
     if foreign or not (base.clock_stated and head.clock_stated):
         return None

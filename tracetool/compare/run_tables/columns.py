@@ -102,7 +102,7 @@ def _column(frame: pl.DataFrame, names: Sequence[tuple[str, float]], label: str)
 
 
 def _gpus(frame: pl.DataFrame) -> pl.Expr:
-    """Return the number of GPUs where no column states it: what a model is divided over, else one."""
+    """Return the number of GPUs where no column states it: the product of the model's divisions, else one."""
     degrees = [pl.col(c).fill_null(1).cast(pl.Float64) for c in _DEGREES if c in frame.columns]
     return reduce(operator.mul, degrees, pl.lit(1.0)).alias("divided")
 
@@ -224,7 +224,7 @@ def _disagreement(frame: pl.DataFrame, usable: pl.DataFrame) -> list[str]:
 
 
 def _sheets(names: Sequence[str]) -> dict[str, Gpu]:
-    """Return what is known of the GPUs whose names are known."""
+    """Return the data sheets of the GPUs whose names are known."""
     sheets = {}
     for name in names:
         with suppress(TracetoolError):

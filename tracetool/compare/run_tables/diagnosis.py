@@ -1,4 +1,4 @@
-"""Why the energy of measured runs differs: a table of configurations taken apart."""
+"""Why the energy of measured runs differs: the diagnosis of a table of configurations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracetool.compare.run_tables.shared_fit import rank_left_out
 
 @dataclass(frozen=True)
 class TableDiagnosis:
-    """A table of runs taken apart.
+    """Diagnosis of a table of runs.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class TableDiagnosis:
 
 
 def diagnose_runs(frame: pl.DataFrame, name: str = "table") -> TableDiagnosis:
-    """Return a table of measured runs taken apart.
+    """Return the diagnosis of a table of measured runs.
 
     Parameters
     ----------

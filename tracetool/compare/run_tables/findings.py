@@ -1,4 +1,4 @@
-"""What a table of runs says, as sentences whose every number is a figure beside them."""
+"""Findings on a table of runs, as sentences whose every number is a figure beside them."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def picture_spread(runs: pl.DataFrame) -> list[Statement]:
 
 
 def curve_statements(curves: BatchCurves) -> list[Statement]:
-    """Say what the batch shares, from where on it is large enough, and how well batches left out are met."""
+    """Return statements on batches: the energy they share, the batch large enough, the error left out."""
     if not curves.frame.height:
         return []
     statements = []
@@ -192,7 +192,7 @@ def curve_statements(curves: BatchCurves) -> list[Statement]:
 
 
 def growth_statement(growth: pl.DataFrame) -> list[Statement]:
-    """Say what longer outputs add to each token."""
+    """Return the statement on the energy that longer outputs add to each token."""
     if not growth.height:
         return []
     values = 1e3 * growth["growth_j"].to_numpy()
@@ -212,7 +212,7 @@ def growth_statement(growth: pl.DataFrame) -> list[Statement]:
 
 
 def idle_statement(latent: pl.DataFrame) -> list[Statement]:
-    """Say how much of the energy GPUs draw for being switched on."""
+    """Return the statement on the share of the energy that idle GPUs would draw."""
     with_idle = latent.filter(pl.col("idle_pct").is_not_null())
     if not with_idle.height:
         return []
@@ -234,7 +234,7 @@ def idle_statement(latent: pl.DataFrame) -> list[Statement]:
 
 
 def ranked_statements(ranked: pl.DataFrame) -> list[Statement]:
-    """Say whether physics that all models share ranks the configurations of one it has not seen."""
+    """Return statements on the ranks of an unseen model's configurations by physics all models share."""
     statements = []
     for (unit,), rows in ranked.sort("unit", descending=True).group_by("unit", maintain_order=True):
         worst = rows.sort("spearman").row(0, named=True)

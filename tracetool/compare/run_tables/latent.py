@@ -1,4 +1,4 @@
-"""Latent factors of each configuration: what its figures say of the work and of the GPUs that did it."""
+"""Latent factors of each configuration: its work and its GPUs, derived from its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What physics that all models of a table share says of one left out: are its configurations ranked right?
+r"""Physics that all models of a table share, tested by ranking the configurations of one left out.
 
 Notes
 -----
