@@ -54,7 +54,7 @@ class MissingPart(TracetoolError):  # noqa: N818
 
 
 class CheckFailed(TracetoolError):  # noqa: N818
-    """A check the user asked for did not hold (a threshold, a regression): exit 1."""
+    """A requested check failed (a threshold, a regression): exit 1."""
 
     exit_code = 1
 

@@ -108,7 +108,7 @@ def html(text: str | None, width: int | None = None) -> str:
 
 
 def script(json_text: str) -> str:
-    r"""Return JSON that may stand inside a ``<script>`` element.
+    r"""Return JSON that is safe inside a ``<script>`` element.
 
     >>> script('{"a": "</script><!--"}')
     '{"a": "\\u003c/script\\u003e\\u003c!--"}'

@@ -1,4 +1,4 @@
-"""Paths as callers give them: one or several, as text or as objects that stand for one."""
+"""Paths as callers give them: one or several, as text or path-like objects."""
 
 from __future__ import annotations
 

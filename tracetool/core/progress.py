@@ -9,7 +9,7 @@ class Progress(Protocol):
     """Receives the steps of a long job."""
 
     def step(self, text: str, done: float | None = None) -> None:
-        """Say what is being done now and, where known, the share done in [0, 1]."""
+        """Report the current step and, where known, the share done in [0, 1]."""
 
 
 class Silent:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 
 class Named(Protocol):
-    """What tells its own name."""
+    """An object that has a name."""
 
     @property
     def name(self) -> str:

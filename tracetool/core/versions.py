@@ -1,4 +1,4 @@
-"""Versions of libraries: their numbers, and which of those measured is nearest."""
+"""Versions of libraries: their numbers, and the nearest measured one."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _begin(limit_bytes: int | None) -> None:
 
 
 def _end_with_command() -> None:
-    """End when the process that started this one has: killed, it tells nobody, and no task would come."""
+    """Exit once the parent process has ended: killed, it sends no message, and no task would come."""
     command = multiprocessing.parent_process()
     if command is not None:
         command.join()

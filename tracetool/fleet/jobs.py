@@ -35,7 +35,7 @@ _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be: its name, the place of its files, traces and logs, and what its path says of it."""
+    """One run to make: its name, the location of its files, traces and logs, and the values in its path."""
 
     name: str
     where: str
@@ -51,7 +51,7 @@ class Job:
 
 
 def find_jobs(sources: Sequence[str], labels: str = "", *, each: bool = False) -> list[Job]:
-    """Return the jobs whose files lie under folders, globs and addresses.
+    """Return the jobs whose files are under folders, globs and addresses.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What was done with each job: one small document a job, written last: a task is done or it is not."""
+"""Manifests of jobs: one small document a job, written last, so that a task is either done or not."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PASSING: Final = (OSError, BrokenExecutor)
 
 @dataclass
 class Work:
-    """A job to do: its name, what it is made of, and the arguments of the task."""
+    """A job to run: its name, the marks of its inputs, and the arguments of the task."""
 
     job: str
     marks: str
@@ -34,7 +34,7 @@ class Work:
 
 @dataclass
 class Tally:
-    """What became of the jobs: names done now, done before, and failed with the reason."""
+    """Outcome of the jobs: names done now, done before, and failed with the reason."""
 
     done: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ def _fill(
     running: dict[Future[dict[str, Any]], Work],
     engine: Engine,
 ) -> None:
-    """Hand tasks to the engine, one that must run alone when nothing else does."""
+    """Submit tasks to the engine; one that must run alone waits until nothing else runs."""
     for _ in range(len(waiting)):
         if len(running) >= engine.workers or any(w.alone for w in running.values()):
             return

@@ -92,7 +92,7 @@ class Place:
         )
 
     def require(self) -> None:
-        """Refuse a place that is not there; a prefix of a bucket is there once anything lies under it.
+        """Refuse a place that does not exist; a prefix of a bucket exists once anything is under it.
 
         Raises
         ------

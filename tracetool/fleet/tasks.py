@@ -1,4 +1,4 @@
-"""What a worker does with one job: all it needs comes as arguments, all it makes goes to the data set."""
+"""Tasks of a worker on one job: inputs come as arguments, outputs go to the data set."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _start_ns(run: Path) -> int | None:
 
 
 def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the energy of a job's kernels by GPU: measured, where its log tells it, else predicted."""
+    """Write the energy of a job's kernels by GPU: measured where its log identifies it, else predicted."""
     from tracetool.api.energy_by import energy_by
 
     start = time.monotonic()
@@ -105,7 +105,7 @@ def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str
 
 
 def _signatures(signatures: pl.DataFrame) -> pl.DataFrame:
-    """Return what tells the kernels of all jobs apart: name, family, and launch with shapes as one text."""
+    """Return the columns that identify kernels in all jobs: name, family, launch with shapes as one text."""
     launch = pl.format(
         "{}x{}x{} of {}x{}x{}", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"
     ).fill_null("")
@@ -127,7 +127,7 @@ _ENERGY: Final = (
 
 
 def classify_job(job: str, target: str, _options: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what a job's kernels are, by GPU: kernel, family, launch, launches and time."""
+    """Write a job's kernels by GPU: kernel, family, launch, launches and time."""
     from tracetool.tables.windows import Window, parts_of
 
     start = time.monotonic()

@@ -161,7 +161,7 @@ def _of_run(signatures: pl.DataFrame, rows: OperatorColumns) -> list[Work]:
 
 
 def _snapped(works: Several[Work], predicted: Several[Work]) -> list[Work]:
-    """Return kernels over numbers with the nearest size of the forecast: their grids tell whole blocks."""
+    """Return elementwise kernels with the nearest size of the forecast: their grids count whole blocks."""
     sizes = np.array(
         sorted({work.sizes[0] for work in predicted if work.family == names.ELEMENTWISE and work.sizes})
     )

@@ -1,4 +1,4 @@
-"""What is asked of a model: the mode it has where none is stated, and what it or the GPU cannot do."""
+"""Checks of a request: the model's mode where none is stated, and what the model or the GPU cannot do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PIPELINE: Final = "diffusion"
 
 
 def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str, ...]]:
-    """Return the case as the model can be asked it, and notes on what of it has no effect.
+    """Return the case as the model supports it, and notes on settings without effect.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
 
 
 def cautions(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
-    """Return what to know first: a context beyond the model's, formats it or the GPU has no use for."""
+    """Return cautions: a context beyond the model's, formats it or the GPU has no use for."""
     return (*_unused_format(model), *_too_long(case, model), *_not_multiplied(case, model, gpu))
 
 

@@ -114,7 +114,7 @@ def _checked(trace: MetaTrace, compared: Sequence[tuple[str, str, float, float]]
 
 @dataclass(frozen=True)
 class _Sums:
-    """Operations of rows by what they are. [FLOP]"""
+    """Operations of rows by kind. [FLOP]"""
 
     products: float
     experts: float

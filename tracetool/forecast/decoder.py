@@ -15,7 +15,7 @@ from tracetool.forecast.quantization import Formats, formats_of
 
 @dataclass(frozen=True)
 class Heads:
-    """Heads of attention and what is done to them; sizes as in :class:`~tracetool.forecast.parts.Attention`.
+    """Heads of attention and their treatment; sizes as in :class:`~tracetool.forecast.parts.Attention`.
 
     ``norm``: queries and keys are normalized, with scales where ``norm_scaled``; ``bias`` and ``out_bias``:
     of the projections; ``gated``: a gate of the output is projected beside the queries.

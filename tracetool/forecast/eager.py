@@ -23,7 +23,7 @@ class Prompt:
 
 
 def transposed(graph: Graph, name: str, tokens: float, inputs: int, outputs: int) -> None:
-    """Add ``torch.nn.Linear``: cuBLAS is given the weights first, as columns lie behind one another."""
+    """Add ``torch.nn.Linear``: cuBLAS, whose matrices are column-major, takes the weights first."""
     graph.linear(name, tokens, inputs, outputs)
     row = graph.rows[-1]
     row["m"], row["n"] = row["n"], row["m"]

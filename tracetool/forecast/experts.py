@@ -20,7 +20,7 @@ NEARLY_EVEN: Final = "power_law_1.01"
 
 @dataclass(frozen=True)
 class Experts(Part):
-    """Experts of which each token meets ``top_k``, their router, and what GPUs exchange for them.
+    """Experts, ``top_k`` for each token, their router, and what GPUs exchange for them.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Experts(Part):
 
     @property
     def active(self) -> float:
-        """Weights of the experts a token meets, and of the router."""
+        """Weights of the experts a token is routed to, and of the router."""
         return self.top_k * (self._one(self.intermediate) + self._biases) + self._router
 
     def weight_bytes(self, parallel: Parallel) -> float:

@@ -113,7 +113,7 @@ class Widths:
 
 @dataclass(frozen=True)
 class Part:
-    """Operator rows of one GPU and what they take and cost in what the figures are stated of."""
+    """Operator rows of one GPU, with the time and energy they add to the figures."""
 
     name: str
     row: Row

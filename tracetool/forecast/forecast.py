@@ -162,7 +162,7 @@ _FRAMEWORKS: Final = EAGER | {"vllm", "megatron", "diffusers", "xdit"}
 
 
 def _library(case: Case) -> tuple[str, ...]:
-    """Return what is to say of a library of which nothing was measured."""
+    """Return the note on a library that was not measured."""
     library = library_of(case.stack or "vllm")
     if library in _FRAMEWORKS | fitted_libraries():
         return ()
@@ -172,7 +172,7 @@ def _library(case: Case) -> tuple[str, ...]:
 
 
 def _changed(case: Case, gpu: Gpu) -> list[str]:
-    """Return what is changed of a GPU, and what that does to the intervals."""
+    """Return the note on the changed numbers of a GPU and the wider intervals."""
     if not case.set or not is_hypothetical(gpu):
         return []
     built = load_gpu(gpu.name)

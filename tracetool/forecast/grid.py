@@ -20,7 +20,7 @@ _ROUNDING: Final = 1e-9
 
 
 def several(name: str, value: Any) -> list[Any]:
-    """Return the values of a field: a list as it is, a text ``1,8,64`` or ``900:1980:90`` taken apart.
+    """Return the values of a field: a list as it is, a text ``1,8,64`` or ``900:1980:90`` expanded.
 
     Parameters
     ----------

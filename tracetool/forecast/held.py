@@ -48,7 +48,7 @@ class Held:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know of a batch that does not fit."""
+        """Notes on a batch that does not fit."""
         if self.running <= self.largest:
             return ()
         beyond = f"{self.running:g} requests do not fit the memory of {self.gpu.name} at once"

@@ -172,7 +172,7 @@ def _class_of(library: Any, values: Mapping[str, Any], config: Any, kind: str) -
 
 
 def _without_experts(model: Any) -> float:
-    """Make experts pass tokens on, as which of them a token meets is not known; return their weights."""
+    """Replace experts by identities, as the routing of tokens is unknown; return their weights."""
     weights = 0.0
     for module in model.modules():
         if "Experts" in type(module).__name__:

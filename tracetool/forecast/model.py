@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Layers:
-    """Layers that are alike: how many, parts in order, module, whether all have one set of weights."""
+    """Equal layers: how many, parts in order, module, whether all share one set of weights."""
 
     count: int
     parts: tuple[Part, ...]

@@ -1,4 +1,4 @@
-"""What layers are made of: operators with their weights, as one GPU of a replica runs them.
+"""Parts of layers: operators with their weights, as one GPU of a replica runs them.
 
 A layer is a short tuple of parts. A part states its rows of the operator table for a pass, its weights, and
 what it keeps of a request. Rows are those of vLLM with ``torch.compile``: projections of one input are one
@@ -42,7 +42,7 @@ class Part:
 
     @property
     def active(self) -> float:
-        """Weights a token meets."""
+        """Weights that one token uses."""
         return self.parameters
 
     def weight_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002

@@ -20,7 +20,7 @@ _TOGETHER: Final = frozenset({names.MOE, names.COLLECTIVE})
 
 
 def without_request(running: float, parallel: Parallel) -> tuple[str, ...]:
-    """Return what is to say where fewer requests run than there are attention replicas."""
+    """Return notes on attention replicas without a request, where fewer requests run than replicas."""
     if running >= parallel.dp:
         return ()
     waiting = parallel.dp - np.ceil(running)
@@ -50,7 +50,7 @@ def with_waiting(step: Step, forward: Forward, parallel: Parallel) -> Step:
 
 
 def _shares(rows: Sequence[Row], step: passes.Step) -> Floats:
-    """Return what a replica has to do of each row on average, beside the busiest. Shape (r,), at most 1.
+    """Return a mean replica's share of each row of the busiest one. Shape (r,), at most 1. [1]
 
     Attention goes by requests and prompts by tokens; the rest of a step that decodes reads weights, whose
     bytes are the same for any number of requests.

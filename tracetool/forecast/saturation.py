@@ -70,7 +70,7 @@ def delivered() -> Saturation:
 
 @dataclass(frozen=True)
 class OperatorWork:
-    """What n operators do, whatever runs them. Shape (n,) each."""
+    """Work of n operators, whatever GPU runs them. Shape (n,) each."""
 
     kind: Ints  # place in KINDS
     precision: Texts

@@ -113,7 +113,7 @@ def _unread(frame: pl.DataFrame, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
-    """Return the forecast of one case, or of those that lists and ranges of values make together.
+    """Return the forecast of one case, or of all combinations of the values of lists and ranges.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def _exchanged(row: Row, parallel: Parallel, linked: int, chosen: float) -> Row:
 
 
 def _products(row: Row) -> list[Row]:
-    """Return moves and products of the experts on one GPU, from the row that stands for them."""
+    """Return moves and products of the experts on one GPU, from the row that represents them."""
     module, dtype = str(row["module"]), str(row["dtype"])
     hidden, columns = float(row["hidden"]), float(row["intermediate"]) / float(row["tp"])
     pairs = float(row["tokens"]) * float(row["top_k"]) / float(row["ep"])

@@ -1,1 +1,1 @@
-"""What a GPU is: data files with unit, kind and source for every number; voltage; calibrations."""
+"""GPUs: data files with unit, kind and source for every number; voltage; calibrations."""

@@ -129,7 +129,7 @@ def load_architecture(name: str) -> Architecture:
 
 
 def build_architecture(name: str, document: Mapping[str, Any]) -> Architecture:
-    """Return the architecture a parsed TOML describes; BadInput says what is missing or wrong."""
+    """Return the architecture a parsed TOML describes; BadInput names what is missing or wrong."""
     where = f"{name}.toml"
     missing = [key for key in ("title", "vendor", "targets", "lineage", "sensor") if key not in document]
     if missing:

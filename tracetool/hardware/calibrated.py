@@ -42,7 +42,7 @@ def key_of_today(key: str) -> str:
 
 @dataclass(frozen=True)
 class CalibrationFile:
-    """Numbers of a calibration by section, and what it says of itself in ``[about]``."""
+    """Numbers of a calibration by section, and its ``[about]``."""
 
     name: str
     numbers: Mapping[str, Mapping[str, Number]]

@@ -69,7 +69,7 @@ def _read(name: str) -> Gpu:
 
 
 def _link_ranks(numbers: Mapping[str, Number]) -> int:
-    """Return how many GPUs peer links join: one where what is called the link is PCIe."""
+    """Return the number of GPUs that peer links connect: one where the stated link is PCIe."""
     if "link_ranks" in numbers:
         return int(numbers["link_ranks"].value)
     links = [numbers[key].value for key in ("link_bytes_per_s", "pcie_bytes_per_s") if key in numbers]

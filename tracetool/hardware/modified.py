@@ -36,7 +36,7 @@ class Change:
 
 
 def setting_names(gpu: Gpu) -> dict[str, tuple[str, float]]:
-    """Return every name a number can be given by, with the sheet's name and what one is in its unit.
+    """Return every name a number can be given by, with the sheet's name and the factor to its unit.
 
     >>> setting_names(load_gpu("h100-sxm"))["dram_gbs"]
     ('dram_bytes_per_s', 1000000000.0)

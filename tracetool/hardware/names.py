@@ -66,7 +66,7 @@ def _read_name(text: str) -> _Name:
 
 
 def _aliases(name: str) -> list[str]:
-    """Return a GPU's other names: they stand before the first section, so the rest need not be parsed."""
+    """Return a GPU's other names: they precede the first section, so the rest need not be parsed."""
     text = (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8")
     return list(tomli.loads(re.split(r"(?m)^\[", text, maxsplit=1)[0]).get("aliases", ()))
 
@@ -170,7 +170,7 @@ def _model(gpu: str) -> str:
 
 
 def _variants(gpu: str) -> Sequence[str]:
-    """Return the GPUs named alike but for their memory."""
+    """Return the GPUs whose names differ in memory size only."""
     return [n for n in gpu_names() if _model(n) == _model(gpu)]
 
 
@@ -188,7 +188,7 @@ def _memory_gb(gpu: str) -> float:
 
 
 def _nearest_in_memory(gpu: str, size_gb: float) -> str:
-    """Return the GPU nearest in memory size, by ratio, among those named alike but for that size."""
+    """Return the GPU nearest in memory size, by ratio, among those whose names differ in it only."""
     variants = _variants(gpu)
     if len(variants) == 1 or math.isnan(size_gb):
         return gpu

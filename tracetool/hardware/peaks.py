@@ -1,4 +1,4 @@
-"""Published peaks of a GPU: what its maker states, kept apart from the rates the model computes with."""
+"""Published peaks of a GPU, separate from the rates the model computes with."""
 
 from __future__ import annotations
 

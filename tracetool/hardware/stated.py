@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def differing_figures(
     gpu: Gpu, memory_bytes: float | None, sm_count: float | None
 ) -> list[tuple[str, float, float]]:
-    """Return the figures of a trace that are not those of a GPU: what they are, as stated, as in the file.
+    """Return the figures of a trace that differ from a GPU's: name, value as stated, value in the file.
 
     Parameters
     ----------

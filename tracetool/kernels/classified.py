@@ -130,7 +130,7 @@ def _with_told(launches: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
 
 
 def _classified(run: Run) -> pl.DataFrame:
-    """Return what is told of each signature of a run."""
+    """Return the attributes of each signature of a run."""
     signatures = run.signatures
     described = describe(signatures).select(_DESCRIBED)
     named = classify_names(signatures["name"].to_list()).drop("name")

@@ -178,7 +178,7 @@ _MOST = 80
 
 
 def explain_name(name: str) -> dict[str, Any]:
-    """Return what a kernel name says, token by token.
+    """Return the meaning of a kernel name, token by token.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What elementwise kernels and norms compute, as far as their names tell.
+"""Operations of elementwise kernels and norms, as far as their names state them.
 
 PyTorch's kernels name their functor (``GeluCUDAKernelImpl``), compiled ones the operators they fuse
 (``triton_poi_fused_gelu_mul_3``), serving kernels both in one word (``silu_and_mul``). What each operation costs:
@@ -60,7 +60,7 @@ _NORMS: Final = (
 
 
 def computed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add what elementwise kernels and norms compute for an element, null where their names do not tell.
+    """Add the operations of elementwise kernels and norms per element, null where names do not state them.
 
     Parameters
     ----------

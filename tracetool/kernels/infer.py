@@ -1,4 +1,4 @@
-"""The one number nothing else tells, from the measured duration: K of a product, the width of rows, the length of keys.
+"""One size inferred from the measured duration: K of a product, the width of rows, the length of keys.
 
 A launch of known m and n that took t seconds at the rate its unit usually reaches did 2 m n K operations; a
 row kernel moved rows x cols elements. Such a number is circular where times are predicted: it is marked in
@@ -219,7 +219,7 @@ def _widths(
 def _lengths(
     columns: dict[str, Floats], seconds: Floats, size: Floats, rate: Floats, gpu: Gpu
 ) -> tuple[Floats, Floats, Floats]:
-    """Length of keys. Many queries are taken to attend to themselves; a few meet keys that are streamed once."""
+    """Length of keys. Many queries are taken to attend to themselves; a few read keys streamed once."""
     bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
     heads, wide = columns["heads"], columns["head_dim"]
     shared = np.where(np.isnan(columns["kv_heads"]), heads, columns["kv_heads"])

@@ -1,4 +1,4 @@
-"""What a launch tells: tiles times grid give m and n, blocks times elements per block give counts.
+"""Sizes from launches: tiles times grid give m and n, blocks times elements per block give counts.
 
 Grids count blocks (readers divide work-items where a profiler writes those). Which grid axis runs along which
 side of the product differs by library:
@@ -50,7 +50,7 @@ def _ceil(a: pl.Expr, b: pl.Expr) -> pl.Expr:
 
 
 def from_launch(frame: pl.DataFrame, sm_counts: Mapping[str | None, int] | None = None) -> pl.DataFrame:
-    """Add ``launch_m``, ``launch_n``, ... where name and grid tell them; turn tiles to the operator's view.
+    """Add ``launch_m``, ``launch_n``, ... where name and grid give them; turn tiles to the operator's view.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ def _turn(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _products(frame: pl.DataFrame) -> pl.DataFrame:
-    """Tell sizes, tiles and parts of a split K of matrix products and of convolutions done as such."""
+    """Add sizes, tiles and parts of a split K of matrix products, and of convolutions run as such."""
     return _split_parts(_experts(_extents(frame)))
 
 
 def _extents(frame: pl.DataFrame) -> pl.DataFrame:
-    """Tell m, n and batch from tile and grid, and which of them rest on an assumption."""
+    """Add m, n and batch from tile and grid, and which of them rest on an assumption."""
     name, plane = pl.col("name"), _GRID_X * _GRID_Y
     product = pl.col("family").is_in(_PRODUCTS) & _TILE_M.is_not_null() & _GRID_X.is_not_null() & ~_PERSISTS
     # only the number of tiles is told: one axis, or a swizzle
@@ -272,7 +272,7 @@ _TOO_MANY: Final = 16.0
 
 
 def drop_misattributed_calls(frame: pl.DataFrame) -> pl.DataFrame:
-    """Set aside a product's operator where its tiles cannot lie on the grid: it launched another kernel.
+    """Set aside a product's operator where its tiles do not fit the grid: it launched another kernel.
 
     Kernels named by a fixed tile have a block per tile. Where the operator's result takes many times the
     blocks that ran (a profiler's wrong correlation, a size hint in place of a size), ``m``, ``n``, ``k``

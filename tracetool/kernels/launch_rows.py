@@ -1,4 +1,4 @@
-"""What the launches of attention, row-wise and streaming kernels tell: queries and heads, rows, elements.
+"""Sizes from launches of attention, row-wise and streaming kernels: queries and heads, rows, elements.
 
 PyTorch's vectorized kernels handle 4 elements per thread in most releases, 8 in some and 16 for single bytes,
 under the same name. A run was made with one release, so either kernels with known operators show the factor, or
@@ -99,7 +99,7 @@ def _rows(warp_softmax: pl.Expr, log2_cols: pl.Expr) -> pl.Expr:
 
 
 def _elements_per_thread() -> pl.Expr:
-    """Return the elements that each thread of a streaming kernel handles, null where nothing tells."""
+    """Return the elements that each thread of a streaming kernel handles, null where unknown."""
     family, name = pl.col("family"), pl.col("name")
     vec = pl.col("vec").cast(pl.Float64)
     # vector width 8 and 16 exist only where each thread does more work

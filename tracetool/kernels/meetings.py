@@ -1,4 +1,4 @@
-"""Collectives of several devices that were one: who waited for whom, and how long."""
+"""Collectives matched across devices: which rank waited for which, and how long."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALIKE: Final = ("name", "bytes", "input_dims", "input_list_dims", "input_types"
 
 @dataclass(frozen=True)
 class Meetings:
-    """Collectives that met: g activities of m meetings. No data is complete before the last has come."""
+    """Matched collectives: g activities of m meetings. No data is complete before the last rank arrives."""
 
     member: Ints  # (g,) activity
     meeting: Ints  # (g,) number of its meeting
@@ -131,7 +131,7 @@ def _origin_ns(kernels: pl.DataFrame) -> int:
 
 
 def arrivals_ns(run: Run) -> Ints:
-    """Return when the last rank had come to the collective that each activity is. Shape (n,). [ns]
+    """Return when the last rank arrived at the collective that each activity is. Shape (n,). [ns]
 
     The activity's own start where it waited for nobody, or is no collective.
     """

@@ -40,7 +40,7 @@ _LAUNCH: Final = ("name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "b
 
 
 def with_calls(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add what the operators say: ``call_family``, ``call_dtype``, ``call_m`` ...; null where there is none.
+    """Add the operators' columns: ``call_family``, ``call_dtype``, ``call_m`` ...; null without an operator.
 
     Kernels replayed from a graph have lost their operator, on AMD their grid too. One launched eagerly with
     the same name and geometry whose duration agrees best is taken for the same work; ``lent`` says so.

@@ -1,4 +1,4 @@
-"""Readers of products, convolutions and attention: where each argument of a call stands, and what its shape means."""
+"""Readers of products, convolutions and attention: position and shape of each argument of a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _product(a: Shape | None, b: Shape | None, *, transposed: bool = False) -> N
 
 
 def product(first: int, *, transposed: bool = False) -> Reader:
-    """Product of two arguments; ``transposed``: the second holds (n, k). A bias may stand before them."""
+    """Product of two arguments; ``transposed``: the second is (n, k). A bias may precede them."""
 
     def read(call: Call) -> Numbers | None:
         a, b = call.shape(first), call.shape(first + 1)
@@ -106,7 +106,7 @@ def attention(q: int, causal: int, *, heads_first: bool, longest: int = -1, star
 
 
 def packed_attention(call: Call) -> Numbers | None:
-    """Attention of a server: tokens of all sequences behind one another; lengths of keys are in tables nobody records."""
+    """Attention of a server: tokens of all sequences concatenated; tables of key lengths are not recorded."""
     query, key = call.shape(0), call.shape(1)
     if not query or not key or len(query) != 3 or len(key) != 3 or query[-1] != key[-1]:
         return None
@@ -142,7 +142,7 @@ def conv_gradient(grad: int, operand_place: int, *, of_data: bool) -> Reader:
 
 
 def complete_convolutions(read: list[Numbers]) -> None:
-    """Let forward calls and gradients of the same data tell each other what they leave open, in place.
+    """Fill sizes open in forward calls or gradients from the other of the same data, in place.
 
     Forward calls recorded without scalars take their stride from the size of the gradient's result; gradients
     of weights take the filter of the forward call, or are emptied. Where forward calls of the same data have

@@ -132,7 +132,7 @@ _LONGEST = 200
 
 
 def by_words(name: str) -> tuple[str, str] | None:
-    """Return family and op a plain name's words tell, None where they tell nothing.
+    """Return family and op by the words of a plain name, None without such a word.
 
     >>> by_words("matrixMulShared"), by_words("jacobi_step"), by_words("foo")
     (('gemm', 'gemm'), ('stencil', 'stencil'), None)

@@ -1,4 +1,4 @@
-"""Take out of a run's tables whatever names its makers: a keyed hash stands in place of each name.
+"""Take out of a run's tables whatever names its makers: a keyed hash replaces each name.
 
 What stays is what figures need and the public knows: names of kernels that the grammar of a public library
 reads, of framework operators and driver calls, the family of a kernel, numbers of steps. Any other text is
@@ -59,7 +59,7 @@ _HASH_BYTES: Final = 8
 
 
 def redaction_key() -> bytes:
-    """Return the key of the environment, else a new one that nobody keeps."""
+    """Return the key of the environment, else a new one that is not stored."""
     stated = os.environ.get(KEY_VARIABLE)
     return hashlib.blake2b(stated.encode()).digest() if stated else secrets.token_bytes(64)
 
@@ -79,7 +79,7 @@ class Redactor:
         self.words: dict[str, str] = {}
 
     def word(self, text: str, prefix: str) -> str:
-        """Return the word that stands for a text: ``range_9f86d081884c7d65``."""
+        """Return the word that replaces a text: ``range_9f86d081884c7d65``."""
         if text not in self.words:
             digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=self._key, digest_size=_HASH_BYTES)
             self.words[text] = f"{prefix}_{digest.hexdigest()}"
@@ -114,7 +114,7 @@ class Redactor:
         return frame
 
     def _words(self, table: str, column: str, texts: pl.Series) -> list[str]:
-        """Return what stands for each of a column's texts."""
+        """Return the replacement of each of a column's texts."""
         if column == "operator_name" or table == "operators":
             return self._each(texts, "operator", _OPERATOR.fullmatch)
         if table in ("kernels", "signatures", "measured_work") and column == "name":
@@ -140,7 +140,7 @@ class Redactor:
         ]
 
     def facts(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what ``run.json`` says without file names, and its sentences without names of any kind."""
+        """Return ``run.json`` without file names, and its sentences without names of any kind."""
         for source in info.get("sources", ()):
             path = PurePath(str(source.get("path", "")))
             place = self.word(path.name, "file")

@@ -55,7 +55,7 @@ def transfer_kind() -> pl.Expr:
 
 
 def _holds(text: pl.Expr, word: str) -> pl.Expr:
-    """Whether a text holds a word, whatever stands between its parts."""
+    """Return whether a text contains a word, case, hyphens and underscores aside."""
     plain = text.str.to_lowercase().str.replace_all("[_-]", "")
     return plain.str.contains(word.replace("_", ""), literal=True)
 
@@ -113,7 +113,7 @@ def _volume(axis: str) -> pl.Expr:
 
 
 def _families(frame: pl.DataFrame) -> pl.DataFrame:
-    """Let the operator name what the kernel's name leaves open, and say so in ``basis``."""
+    """Let the operator name what the kernel's name leaves open, and state so in ``basis``."""
     family, call, activity = pl.col("family"), pl.col("call_family"), pl.col("activity")
     open_name = family.is_in([names.UNKNOWN, names.OTHER]) | pl.col("basis").is_in(["library", "words"])
     # a product launched by a convolution is an implicit GEMM; helpers of an operator stay what they are
@@ -162,7 +162,7 @@ def priced_as() -> pl.Expr:
 
 
 def companion_shapes(frame: pl.DataFrame) -> pl.DataFrame:
-    """Fill ``elements``, ``reads`` and ``writes`` of attention's helpers where operator or grid tell.
+    """Fill ``elements``, ``reads`` and ``writes`` of attention's helpers where operator or grid give them.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ _WIDEST: Final = 16.0
 
 @dataclass(frozen=True)
 class RowKernel:
-    """What one kernel of row-wise work does, of which its name tells.
+    """Properties of one row-wise kernel that its name states.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ ROW_KERNELS: Final = (
 
 
 def row_kernels(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add what the kernels of row-wise families do, null where their names do not tell.
+    """Add the properties of row-wise kernels, null where their names do not state them.
 
     Parameters
     ----------

@@ -286,7 +286,7 @@ READERS: Final[Mapping[str, tuple[str, Reader]]] = {
 
 
 def read_shapes(call: Call) -> tuple[str | None, Numbers | None]:
-    """Return the family a call implies and its numbers; None where the call tells neither.
+    """Return the family a call implies and its numbers; None where the call implies neither.
 
     >>> from tracetool.kernels.calls import read_call
     >>> read_shapes(read_call("aten::mm", [[4, 8], [8, 9]]))

@@ -1,4 +1,4 @@
-"""Signatures to operator columns: what the name states, what the launch tells, what the operator gives.
+"""Signatures to operator columns: from the name, the launch and the operator.
 
 Sources are tried in order of trust: the operator that launched the kernel (exact shapes), the grid (tiles,
 element counts), the bytes a profiler recorded; the one number none of them tells may be inferred from the
@@ -188,7 +188,7 @@ def _work_known(columns: Collection[str]) -> pl.Expr:
 
 
 def _sources(frame: pl.DataFrame) -> pl.DataFrame:
-    """Say where the shapes come from."""
+    """Add the source of the shapes."""
     family = pl.col("family")
     streams = family.is_in(_STREAMS)
     exact = pl.coalesce(pl.col("call_elements"), pl.col("call_stream_elements"))

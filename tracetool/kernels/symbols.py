@@ -1,4 +1,4 @@
-"""Kernel names taken apart: namespaces, head symbol, template arguments.
+"""Parsed kernel names: namespaces, head symbol, template arguments.
 
 Grammars read a :class:`Symbol` and need not know how a profiler spelled it.
 """
@@ -46,7 +46,7 @@ def split_arguments(text: str) -> tuple[str, ...]:
 
 
 class Symbol:
-    """A kernel name taken apart.
+    """A parsed kernel name.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class _Process:
 
 
 class Tree:
-    """What is started while this is open; processes that lose their parent become our own children."""
+    """Processes started while this is open; those that lose their parent become our own children."""
 
     def __enter__(self) -> Self:
         """Begin."""

@@ -52,7 +52,7 @@ class LogFile:
         self.flush()
 
     def flush(self) -> bool:
-        """Hand every waiting line to the system; return whether none waits any more."""
+        """Pass every waiting line to the system; return whether none waits any more."""
         while self._waiting:
             line = self._waiting[0]
             try:

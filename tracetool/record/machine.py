@@ -52,7 +52,7 @@ def first_version(program: Path | str, *arguments: str) -> str:
 
 
 def check_python() -> Check:
-    """Return what Python this is."""
+    """Return the check of Python, which states its version and path."""
     return Check("Python", OK, f"{platform.python_version()} at {sys.executable}")
 
 
@@ -89,7 +89,7 @@ def check_torch() -> Check:
 
 
 def check_perf() -> Check:
-    """Return whether the kernel lets users count CPU events, which nsys's CPU sampling wants."""
+    """Return whether the kernel lets users count CPU events, which nsys's CPU sampling needs."""
     try:
         level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text("ascii"))
     except (OSError, ValueError):

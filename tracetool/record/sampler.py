@@ -99,7 +99,7 @@ class Sampling:
         self._state_due = self._pair_due = self._retry_due = 0
 
     def run(self, wait: Callable[[float], bool]) -> None:
-        """Read until ``wait(seconds)`` says to stop."""
+        """Read until ``wait(seconds)`` returns true."""
         period = round(self.poll_s * 1e9)
         due = boot_ns()
         while True:

@@ -1,4 +1,4 @@
-"""What a recording tells about itself: idle power, the sampler's rhythm, its cost, what went wrong."""
+"""Summary of a recording: idle power, the sampler's rhythm, its cost, what went wrong."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _span(events: Sequence[Mapping[str, Any]], what: str) -> tuple[int, int] | N
 
 
 def summarize(folder: Path) -> Summary:
-    """Return what a recording tells about itself; a cut or empty one tells less."""
+    """Return the summary of a recording; that of a cut or empty one has fewer entries."""
     events = read_events(folder)
     readings, notes = read_power(folder / POWER_LOG)
     summary = Summary()

@@ -277,7 +277,7 @@ def _rows(diff: RunDiff, level: str) -> list[dict[str, Any]]:
 
 
 def _cases(diff: RunDiff, place: str) -> tuple[Case, ...]:
-    """Return a case per judged figure; where none was asked for, the energy is told, and nothing fails."""
+    """Return a case per judged figure; without a limit the energy is reported, and nothing fails."""
     cases = [
         Case(
             m.scope or "whole run",

@@ -1,4 +1,4 @@
-"""All a run's page says, before anyone decides how it looks."""
+"""Content of a run's page, independent of its layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracetool.report.run_tables import Gaps
 
 @dataclass(frozen=True)
 class Fact:
-    """One figure at the top of the page: what it is, its value with unit, and what stands under it."""
+    """One figure at the top of the page: its label, its value with unit, and the line below it."""
 
     label: str
     value: str

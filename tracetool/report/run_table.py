@@ -1,4 +1,4 @@
-"""What a table of measured runs says, as a report: sentences, pictures, comparisons, curves."""
+"""Report of a table of measured runs: sentences, pictures, comparisons, curves."""
 
 from __future__ import annotations
 

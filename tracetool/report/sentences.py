@@ -81,7 +81,7 @@ _NARROWEST: Final = 20
 
 
 def stated_width(stream: TextIO | None = None) -> int | None:
-    """Return the columns of ``COLUMNS``, else of the terminal behind ``stream``; None where neither tells."""
+    """Return the columns of ``COLUMNS``, else of the terminal behind ``stream``; None without either."""
     text = os.environ.get("COLUMNS", "")
     if text.isascii() and text.isdigit() and int(text) > 0:
         return max(int(text), _NARROWEST)

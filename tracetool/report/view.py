@@ -1,4 +1,4 @@
-"""One data model for every output: what a report says, before anyone decides how it looks."""
+"""One data model for every output: the content of a report, independent of its layout."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _INTERVALS: dict[str, pl.DataType | None] = {
 
 @dataclass
 class Assembled:
-    """The tables of a run and what was met on the way."""
+    """The tables of a run, and warnings."""
 
     tables: dict[str, pl.DataFrame]
     warnings: list[str] = field(default_factory=list)
@@ -158,7 +158,7 @@ def _processes(trace: Trace) -> set[int]:
 
 
 def _are_two(trace: Trace, other: Trace, number: int) -> bool:
-    """Whether a process number stands for different processes in two traces."""
+    """Return whether a process number denotes different processes in two traces."""
     ranks = trace.details.get("rank"), other.details.get("rank")
     if None not in ranks and ranks[0] != ranks[1]:
         return True
@@ -261,6 +261,6 @@ def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def _reordered(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return the rows in order; ``frame`` is emptied column by column, so that no table lies there twice."""
+    """Return the rows in order; ``frame`` is emptied column by column: no table is in memory twice."""
     order = frame.select(pl.arg_sort_by(by, maintain_order=True)).to_series()
     return pl.DataFrame([frame.drop_in_place(name).gather(order) for name in frame.columns])

@@ -1,4 +1,4 @@
-"""What a runtime or driver function does, read from its name."""
+"""Action of a runtime or driver function, read from its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that cannot be used, kept apart and counted, never dropped in silence."""
+"""Rows that cannot be used, set aside and counted, never dropped in silence."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_activities(
 
 
 def _places(rows: pl.DataFrame) -> pl.Series:
-    """Return where rows stand: a place, and what it counts where a column states it."""
+    """Return the place of each row, after the kind of place where a column states one."""
     place = pl.col("place").cast(pl.String).fill_null("?")
     if "place_of" in rows.columns:
         place = pl.concat_str(pl.col("place_of").fill_null(""), pl.lit(" "), place).str.strip_chars()

@@ -1,4 +1,4 @@
-"""One clock for a run: which one, and what each source's times need to meet it."""
+"""One clock for a run: which one, and the shift of each source's times to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MISSED_NS = 500_000_000
 
 @dataclass
 class Source:
-    """A file, what it held and which format it was."""
+    """A file, its content and its format."""
 
     path: Path
     format: str

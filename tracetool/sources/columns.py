@@ -109,7 +109,7 @@ def look_up(frame: pl.DataFrame, table: pl.DataFrame, *keys: str, nulls_equal: b
 
 
 def _is_constant(frame: pl.DataFrame) -> bool:
-    """Say whether all rows are alike."""
+    """Return whether all rows are equal."""
     alike = pl.all().min().eq_missing(pl.all().max()) & pl.all().null_count().is_in([0, frame.height])
     return all(frame.select(alike).row(0))
 

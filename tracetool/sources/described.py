@@ -1,4 +1,4 @@
-"""What a run says of the files it was read from: names, sums, counts and warnings."""
+"""Description of the files a run was read from: names, sums, counts and warnings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDINGS = re.compile(
 
 
 def default_out(trace: Path) -> Path:
-    """Return where a run goes when nobody says: beside the trace.
+    """Return the default place of a run: beside the trace.
 
     >>> default_out(Path("a/run.nsys-rep")).as_posix(), default_out(Path("t.pt.trace.json.gz")).as_posix()
     ('a/run.tracetool', 't.tracetool')

@@ -86,7 +86,7 @@ def plain_uuid(uuid: str | None) -> str:
 def _same(
     row: Mapping[str, Any], placed: Sequence[Mapping[str, Any]], *, log: bool, alone: bool
 ) -> int | None:
-    """Return the run's number of a device already met, None for a new one."""
+    """Return the run's number of a device already listed, None for a new one."""
     uuid = plain_uuid(row["uuid"])
     if uuid:
         for placed_row in placed:

@@ -24,7 +24,7 @@ _GROUP: Final = 131_072
 
 
 class JoinedRun:
-    """The tables of a run, written as its windows come; nothing of a window stays but its signatures.
+    """The tables of a run, written as its windows come; only a window's signatures stay in memory.
 
     Parameters
     ----------

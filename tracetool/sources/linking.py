@@ -127,7 +127,7 @@ class Tree:
 
     @classmethod
     def of(cls, intervals: pl.DataFrame) -> Tree:
-        """Find what encloses what, once for all that is asked of it."""
+        """Find what encloses what, once for all questions about it."""
         threads = _threads(intervals)
         start = intervals["start_ns"]
         return cls(threads, nest(thread_of(intervals, threads), start, start + intervals["duration_ns"]))

@@ -152,7 +152,7 @@ def nest(group: pl.Series, start: pl.Series, end: pl.Series) -> Nest:
 
 
 def _is_nested_order(frame: pl.DataFrame) -> bool:
-    """Say whether rows stand by group, start, longest first already, as most threads write them."""
+    """Return whether rows are already sorted by group, start, longest first, as most threads write them."""
     group, start, end = (pl.col(c) for c in ("group", "start", "end"))
     later = (start > start.shift(1)) | ((start == start.shift(1)) & (end <= end.shift(1)))
     fine = (group > group.shift(1)) | ((group == group.shift(1)) & later)

@@ -41,5 +41,5 @@ def in_order(frame: pl.DataFrame, time: str, *unless: str) -> pl.DataFrame:
 
 
 def _gathered(frame: pl.DataFrame, order: pl.Series) -> pl.DataFrame:
-    """Return the rows in an order, column by column, so that no table lies in memory twice."""
+    """Return the rows in an order, column by column, so that no table is in memory twice."""
     return pl.DataFrame([frame.drop_in_place(name).gather(order) for name in frame.columns])

@@ -1,1 +1,1 @@
-"""What lies on disk: schemas, the run directory, writing aside and renaming, provenance."""
+"""Files of a run: schemas, the run directory, writing aside and renaming, provenance."""

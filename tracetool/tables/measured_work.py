@@ -17,7 +17,7 @@ COMPARED: Final = (
 
 
 def work_by_signature(run: Run) -> pl.DataFrame:
-    """Return what one launch of each signature was counted to do; empty where nothing was counted.
+    """Return the counted work of one launch of each signature; empty where nothing was counted.
 
     Returns
     -------

@@ -189,7 +189,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _nested(path: Path, names: Collection[str]) -> int:
-    """Return the size of what lies within lists and structures, which a count of rows omits. [bytes]"""
+    """Return the size of the content of lists and structures, which a count of rows omits. [bytes]"""
     # Takes a second to load, and tables hardly ever have such columns.
     import pyarrow.parquet as pq  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Scratch files and folders: each names its process, so that what a killed one left is found.
+"""Scratch files and folders: each names its process, so that those a killed one left are recognized.
 
 Names look like ``.NAME.PID-START-MACHINE.new-RANDOM``: START is the process's start in clock ticks since boot
 (a number given to a later process has another start), MACHINE a digest of host name and PID namespace (a
@@ -34,7 +34,7 @@ FOREIGN_AGE_S: Final = 7 * 86_400.0
 
 @dataclass(frozen=True)
 class Scratch:
-    """One scratch file or folder: what it stands beside and which process owns it."""
+    """One scratch file or folder: the path it is beside and the process that owns it."""
 
     path: Path
     target: Path
@@ -111,7 +111,7 @@ def temporary_folder(within: Path | None = None) -> Iterator[Path]:
 
 
 def sync_file(path: Path) -> None:
-    """Bring a file or folder to the disk: after a power cut a new name must not stand for nothing."""
+    """Bring a file or folder to the disk: after a power cut a new name must not be an empty file."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

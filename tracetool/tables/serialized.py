@@ -13,6 +13,6 @@ SERIALIZED: Final = (
 
 
 def serialized_notes(run: Run) -> tuple[str, ...]:
-    """Return what is to be said wherever gaps or overlaps of the run are stated; nothing of other runs."""
+    """Return the note on gaps and overlaps that the profiler made; empty for other runs."""
     noted = any(str(warning).endswith(SERIALIZED) for warning in run.info.get("warnings") or ())
     return (SERIALIZED,) if noted else ()

@@ -127,7 +127,7 @@ def file_sha256(path: Path) -> str:
 
 
 def listed_table(file: Path, tag: str, rows: int) -> dict[str, Any]:
-    """Return what ``run.json`` says of one table: schema, rows, bytes and SHA-256 of its file."""
+    """Return the entry of one table in ``run.json``: schema, rows, bytes and SHA-256 of its file."""
     return {"schema": tag, "rows": rows, "bytes": file.stat().st_size, "sha256": file_sha256(file)}
 
 

@@ -177,7 +177,7 @@ class Window(Run):
 
 
 def _places(column: pl.Series, numbers: Ints) -> pl.Series:
-    """Return where in sorted numbers each value of a column stands, null where it does not."""
+    """Return the position of each value of a column in sorted numbers, null where it is not among them."""
     if not len(numbers) or column.null_count() == len(column):
         return pl.Series(column.name, [None], dtype=column.dtype).new_from_index(0, len(column))
     values = column.fill_null(-1).to_numpy()

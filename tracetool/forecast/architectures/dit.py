@@ -1,4 +1,4 @@
-"""Transformers that attend to text apart: PixArt, SANA, HunyuanDiT, Wan."""
+"""Transformers with separate attention to text: PixArt, SANA, HunyuanDiT, Wan."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class BiasedAttention(Part):
 
 @dataclass(frozen=True)
 class SwitchExperts(Part):
-    """Experts without a gate of which each token meets one, run one after the other, and their router."""
+    """Experts without a gate, one for each token, run one after the other, and their router."""
 
     hidden: int
     intermediate: int
@@ -108,7 +108,7 @@ class SwitchExperts(Part):
 
     @property
     def active(self) -> float:
-        """Weights of the expert a token meets, and of the router."""
+        """Weights of the expert a token is routed to, and of the router."""
         return float(self.hidden) * (2.0 * self.intermediate + self.experts)
 
     def weight_bytes(self, parallel: Parallel) -> float:

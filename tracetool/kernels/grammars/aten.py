@@ -105,7 +105,7 @@ def _work(symbol: Symbol) -> Attributes:
 
 
 def _tensors_of(inside: str) -> int | None:
-    """Return the tensors a functor touches, its result among them, None where its name does not tell."""
+    """Return the tensors a functor reads and writes, None where its name does not state them."""
     if _ONE_INPUT.search(inside):
         return 2
     return 3 if _TWO_INPUTS.search(inside) else None

@@ -1,4 +1,4 @@
-"""What a section is, and the pieces sections are made of."""
+"""Sections of a page, and the pieces they are made of."""
 
 from __future__ import annotations
 

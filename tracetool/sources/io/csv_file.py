@@ -29,7 +29,7 @@ def header_line(path: Path) -> str:
 
 
 def has_columns(line: str, *names: str) -> bool:
-    """Say whether a header line names all of these, in any case and order."""
+    """Return whether a header line names all of these, in any case and order."""
     header = {name.lower() for name in header_names(line)}
     return all(name.lower() in header for name in names)
 
@@ -98,7 +98,7 @@ Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
 
 
 def _is_plain(path: Path) -> bool:
-    """Say whether a file can be read where it lies: no gzip, no UTF-16."""
+    """Return whether a file can be read in place: no gzip, no UTF-16."""
     with path.open("rb") as f:
         return f.read(2) not in (GZIP_MAGIC, b"\xff\xfe", b"\xfe\xff")
 

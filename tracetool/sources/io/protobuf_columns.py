@@ -208,7 +208,7 @@ def joined(chunks: list[tuple[NDArray[Any], ...]], *kinds: type) -> list[NDArray
 
 
 def read_fields(raw: bytes, starts: Ints, ends: Ints) -> Fields:
-    """Return the fields of the messages that lie between starts and ends.
+    """Return the fields of the messages between starts and ends.
 
     >>> raw = bytes([0x08, 0x96, 0x01, 0x12, 0x02, 0x68, 0x69])
     >>> found = read_fields(raw, np.array([0, 3]), np.array([3, 7]))

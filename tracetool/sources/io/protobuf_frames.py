@@ -1,4 +1,4 @@
-"""Where the messages of a file lie: those of its field 1, as traces hold their packets."""
+"""Positions of the messages of a file: those of its field 1, as traces contain their packets."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _chained(content: NDArray[np.uint8], at: int, stretch: int) -> tuple[Ints, I
 
 
 def _framed(raw: bytes, at: int) -> tuple[Ints, Ints, int]:
-    """Return the spans of the next few messages, whatever lies between them, and the place after them."""
+    """Return the spans of the next few messages, whatever is between them, and the place after them."""
     starts: list[int] = []
     ends: list[int] = []
     view = memoryview(raw)

@@ -42,7 +42,7 @@ def pending(path: Path) -> Path | None:
 
 
 def broken(path: Path, error: Exception) -> BadInput:
-    """Return what is said of a database that cannot be read."""
+    """Return the error for a database that cannot be read."""
     return BadInput.in_file(path, f"is a broken SQLite file: {error}", "export or copy it again")
 
 
@@ -105,7 +105,7 @@ def list_tables(path: Path) -> dict[str, frozenset[str]]:
 
 
 def has_views(path: Path) -> bool:
-    """Say whether a database holds views or virtual tables."""
+    """Return whether a database contains views or virtual tables."""
     with open_sqlite(path) as db:
         counted = db.execute(
             f"SELECT count(*) FROM sqlite_master WHERE type IN ('table', 'view') AND NOT ({_PLAIN})"  # noqa: S608

@@ -167,7 +167,7 @@ def _place(text: str, gpus: Sequence[dict[str, Any]]) -> int | None:
 
 
 def _alike(one: str | None, another: str) -> bool:
-    """Say whether two unique ids or bus addresses are one; the domain of a bus may have 4 or 8 digits."""
+    """Return whether two unique ids or bus addresses are equal; a bus's domain may have 4 or 8 digits."""
     first, second = (t.lower().lstrip("0") for t in (one or "", another))
     return bool(first) and first == second
 

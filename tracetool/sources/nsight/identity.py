@@ -1,4 +1,4 @@
-"""The GPUs of an export, the metrics sampled on them, its release, and where its t = 0 lies in UTC."""
+"""The GPUs of an export, the metrics sampled on them, its release, and its t = 0 in UTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tables of an Nsight Systems export lie: a SQLite file, or a folder of Parquet or Arrow files."""
+"""Storage of an Nsight Systems export: a SQLite file, or a folder of Parquet or Arrow files."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Export:
 
 
 def looks_like_nsight(tables: Mapping[str, frozenset[str]]) -> bool:
-    """Say whether a catalog is that of an Nsight Systems export."""
+    """Return whether a catalog is that of an Nsight Systems export."""
     return "StringIds" in tables and (
         any(t in tables for t in MARKS) or any(t.startswith("CUPTI_") for t in tables)
     )

@@ -70,7 +70,7 @@ class Stamps:
         self._readings.append(Readings(packet, clock[rows], stamp[rows], step, adds, boot))
 
     def since_boot(self, state: State, packets: Ints) -> list[int | None]:
-        """Return times of packets since boot, None where the trace does not tell. [ns]"""
+        """Return times of packets since boot, None where the trace does not state them. [ns]"""
         stamp, timed, clock, clocked = joined(self._time, np.uint64, np.bool_, np.uint64, np.bool_)
         clock = np.where(clocked, clock, state.clock)
         of_own_clock = timed & (clock >= _OWN_CLOCKS[0]) & (clock < _OWN_CLOCKS[1])

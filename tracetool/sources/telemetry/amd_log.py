@@ -49,7 +49,7 @@ def plain(name: str) -> str:
 
 
 def knows(names: Iterable[str]) -> bool:
-    """Say whether columns hold power, energy or a clock of a GPU."""
+    """Return whether columns contain power, energy or a clock of a GPU."""
     header = {plain(n) for n in names}
     return any(
         s in header for what in ("#average", "#current", "energy_j", "energy_uj") for s in COLUMNS[what]

@@ -152,7 +152,7 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
 
 
 def is_absolute(texts: pl.Series) -> bool:
-    """Say whether stamps are epochs or carry their zone, so that no zone need be given."""
+    """Return whether stamps are epochs or carry their zone, so that no zone need be given."""
     first = texts.drop_nulls().head(1).cast(pl.String).str.strip_chars()
     return (
         bool(len(first))

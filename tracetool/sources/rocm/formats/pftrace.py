@@ -144,7 +144,7 @@ class _Slices:
         return _Slices(self.held, self.rows[chosen], self.frame[chosen])
 
     def any_of(self, categories: Collection[str]) -> bool:
-        """Say whether there are any of some categories."""
+        """Return whether there are any of some categories."""
         return bool(self.frame["category"].is_in(categories).any())
 
     def whole(self, *names: str, of_text: Callable[[str], int | None] = _digits) -> pl.Series:

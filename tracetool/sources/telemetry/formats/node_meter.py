@@ -1,4 +1,4 @@
-"""Power of a whole node as its management controller tells it: ipmitool's DCMI readings and Redfish."""
+"""Power of a whole node from its management controller: ipmitool's DCMI readings and Redfish."""
 
 from __future__ import annotations
 

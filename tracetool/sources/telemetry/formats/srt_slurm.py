@@ -97,7 +97,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _package(path: Path, samples: Path, trace: Trace) -> None:
-    """Read what stands beside the samples: the manifest's verdict and the windows."""
+    """Read the files beside the samples: the manifest's verdict and the windows."""
     manifest = small_json(path / "manifest.json")
     signed = manifest.get("samples_sha256")
     if isinstance(signed, str) and hashlib.sha256(samples.read_bytes()).hexdigest() != signed.lower():

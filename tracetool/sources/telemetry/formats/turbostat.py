@@ -1,4 +1,4 @@
-"""turbostat: watts of CPU packages, their memory and, where the machine tells, the whole system."""
+"""turbostat: watts of CPU packages, their memory and, where the machine reports it, the whole system."""
 
 from __future__ import annotations
 
