@@ -94,7 +94,7 @@ def few(root: Path, folder: Path, operator: str, gpu: str) -> dict[str, Any]:
     """Return the error on other rows after a few of a GPU left out, by number of rows; keeps each table's."""
     every = operator_cells(root, operator)
     known = known_without(every, gpu, folder / "fits")
-    mine = [c for c in every if c.part.gpu.name == gpu and len(c.part.data.measured_s) >= FEW_LEAST_ROWS]
+    mine = [c for c in every if c.part.gpu.name == gpu and len(c.part.law_rows.measured_s) >= FEW_LEAST_ROWS]
     found: dict[str, Any] = {}
     for count in COUNTS:
         each = [error_after(cell, count, known) for cell in mine]

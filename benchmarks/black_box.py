@@ -72,7 +72,7 @@ def roofline_s(rows: OperatorColumns, gpu: Gpu, hertz: Floats) -> tuple[Floats, 
 
 def features(cell: Cell) -> tuple[dict[str, Any], Floats]:
     """Return what trees may look at by name, texts among it, and the roofline of each row. [s]"""
-    rows, gpu, hertz = cell.part.data.rows, cell.part.gpu, cell.part.data.hertz[:, 0]
+    rows, gpu, hertz = cell.part.law_rows.rows, cell.part.gpu, cell.part.law_rows.hertz[:, 0]
     roof, products, memory = roofline_s(rows, gpu, hertz)
     count, sms = len(rows), float(gpu.sm_count)
     number: Callable[[str], Floats] = lambda name: np.maximum(rows.number(name, 1.0), 1.0)  # noqa: E731
@@ -121,7 +121,7 @@ def learn(some: Sequence[Cell], *, plain: bool) -> Learned:
     from sklearn.ensemble import HistGradientBoostingRegressor  # type: ignore[import,unused-ignore]
 
     halves = [replace(cell, part=taken(cell.half(0), LEARNED)) for cell in some]
-    halves = [cell for cell in halves if len(cell.part.data.measured_s)]
+    halves = [cell for cell in halves if len(cell.part.law_rows.measured_s)]
     every = [features(cell) for cell in halves]
     names = tuple(dict.fromkeys(name for found, _ in every for name in found))
     codes: dict[str, int] = {}
@@ -131,7 +131,7 @@ def learn(some: Sequence[Cell], *, plain: bool) -> Learned:
     given = np.concatenate([coded(found, names, codes) for found, _ in every])
     wanted = np.concatenate(
         [
-            np.log(cell.part.data.measured_s / (1.0 if plain else roof + LAUNCH_S))
+            np.log(cell.part.law_rows.measured_s / (1.0 if plain else roof + LAUNCH_S))
             for cell, (_, roof) in zip(halves, every, strict=True)
         ]
     )
@@ -143,7 +143,7 @@ def learn(some: Sequence[Cell], *, plain: bool) -> Learned:
 def score(setting: str, cell: Cell, told: Learned) -> Scored:
     """Return the errors of a cell on the rows that held_out_stacks.py looks at."""
     cell = replace(cell, part=taken(cell.part))
-    error = np.log(cell.part.data.measured_s / told.seconds(cell))
+    error = np.log(cell.part.law_rows.measured_s / told.seconds(cell))
     nothing = np.zeros(len(error), dtype=np.bool_)
     return Scored(
         setting, cell.operator, cell.law, cell.part.gpu.name, cell.stack, cell.implementation,
@@ -181,7 +181,7 @@ def of_operator(
     for setting, learned, tested in trials(every, versions, settings):
         told = learn(learned, plain=plain)
         thinned = [replace(c, part=taken(c.part, rows)) for c in tested]
-        found += [score(setting, cell, told) for cell in thinned if len(cell.part.data.measured_s)]
+        found += [score(setting, cell, told) for cell in thinned if len(cell.part.law_rows.measured_s)]
     return found
 
 

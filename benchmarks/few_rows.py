@@ -29,7 +29,7 @@ COUNTS = (10, 50, 200)
 
 def error_after(cell: Cell, count: int, every: list[Implementation]) -> tuple[float, float]:
     """Return the median error on other rows, and the share of them inside the interval. [%]"""
-    law, data, gpu = laws()[cell.law], cell.part.data, cell.part.gpu
+    law, data, gpu = laws()[cell.law], cell.part.law_rows, cell.part.gpu
     order = np.random.default_rng(count).permutation(len(data.measured_s))
     mine, rest = data.take(order[:count]), data.take(order[count : count + 1000])
     of_law = [one for one in every if cell.law in one.laws]
@@ -63,7 +63,7 @@ def main() -> None:
     known = known_without(every, given.gpu, given.folder)
     table: dict[int, list[tuple[float, float]]] = {}
     for cell in every:
-        if cell.part.gpu.name != given.gpu or len(cell.part.data.measured_s) < 400:
+        if cell.part.gpu.name != given.gpu or len(cell.part.law_rows.measured_s) < 400:
             continue
         found = {count: error_after(cell, count, known) for count in COUNTS}
         told = "  ".join(

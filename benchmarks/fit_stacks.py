@@ -103,43 +103,46 @@ def words_of_set(one: FittedSet) -> tuple[str, ...]:
 
 def fit_set(law: str, name: str, of_set: Sequence[Cell]) -> FittedSet:
     """Fit one implementation on half of the groups of shapes; errors and band are of the other half."""
-    told = told_by_source(law, of_set)
-    fit = fit_joint(as_told(laws()[law], told), [merge(c.half(0) for c in group) for group in by_gpu(of_set)])
-    return scored(law, name, of_set, with_told(fit, told))
+    source_values = values_by_source(law, of_set)
+    fit = fit_joint(
+        with_values_fixed(laws()[law], source_values),
+        [merge(c.half(0) for c in group) for group in by_gpu(of_set)],
+    )
+    return scored(law, name, of_set, with_source_values(fit, source_values))
 
 
-def told_by_source(law: str, of_set: Sequence[Cell]) -> dict[str, dict[str, float]]:
+def values_by_source(law: str, of_set: Sequence[Cell]) -> dict[str, dict[str, float]]:
     """Return the sizes and habits that public source tells of a library's own kernels, by architecture."""
     found: dict[str, dict[str, float]] = {}
     for cell in of_set:
         called, architecture = words_of(cell.implementation), cell.part.gpu.architecture
         host = host_of(laws()[law], library_of(cell.stack), called, architecture)
         priors = laws()[law].priors
-        told = {k: more for k, (factor, more) in host.items() if priors[k].choices and not factor}
+        source_values = {k: more for k, (factor, more) in host.items() if priors[k].choices and not factor}
         if (law, library_of(cell.stack)) in WITHOUT_FLOOR:
-            told |= {name: prior.value for name, prior in priors.items() if name.startswith("floor")}
-        found.setdefault(architecture, {}).update(told)
+            source_values |= {name: prior.value for name, prior in priors.items() if name.startswith("floor")}
+        found.setdefault(architecture, {}).update(source_values)
     # what all rows say holds of rows that do not
     for architecture, values in found.items() if "gate" in laws()[law].priors else ():
-        rows = [c.part.data.rows for c in of_set if c.part.gpu.architecture == architecture]
+        rows = [c.part.law_rows.rows for c in of_set if c.part.gpu.architecture == architecture]
         if not any(one.number("gated", 1.0).any() for one in rows):
             values["gate"] = 1.0
         values["remote_to_first"] = float(all(one.number("remote_to_first", 0.0).all() for one in rows))
     return found
 
 
-def as_told(law: Law, told: Mapping[str, Mapping[str, float]]) -> Law:
+def with_values_fixed(law: Law, source_values: Mapping[str, Mapping[str, float]]) -> Law:
     """Return a law whose sizes and habits are not chosen where source tells them."""
-    names = {name for one in told.values() for name in one}
+    names = {name for one in source_values.values() for name in one}
     if not names:
         return law
 
     def parts(rows: OperatorColumns, gpu: Gpu, values: Coefficients) -> Pieces:
-        return law.parts(rows, gpu, {**values, **told.get(gpu.architecture, {})})
+        return law.parts(rows, gpu, {**values, **source_values.get(gpu.architecture, {})})
 
     def pin(rows: OperatorColumns, gpu: Gpu, values: Coefficients) -> OperatorColumns:
         assert law.pin is not None
-        return law.pin(rows, gpu, {**values, **told.get(gpu.architecture, {})})
+        return law.pin(rows, gpu, {**values, **source_values.get(gpu.architecture, {})})
 
     fixed = {name: replace(law.priors[name], choices=()) for name in names}
     # what a habit says beside them still makes sense together
@@ -148,11 +151,11 @@ def as_told(law: Law, told: Mapping[str, Mapping[str, float]]) -> Law:
     return replace(law, parts=parts, pin=law.pin and pin, priors={**law.priors, **fixed}, habits=habits)
 
 
-def with_told(fit: JointFit, told: Mapping[str, Mapping[str, float]]) -> JointFit:
+def with_source_values(fit: JointFit, source_values: Mapping[str, Mapping[str, float]]) -> JointFit:
     """Return a fit that states what source tells: of all architectures alike, or of each."""
-    alike = len({tuple(sorted(one.items())) for one in told.values()}) == 1
-    shared = {**fit.values, **(next(iter(told.values())) if alike else {})}
-    own = {} if alike else told
+    alike = len({tuple(sorted(one.items())) for one in source_values.values()}) == 1
+    shared = {**fit.values, **(next(iter(source_values.values())) if alike else {})}
+    own = {} if alike else source_values
     names = fit.by_architecture.keys() | own.keys()
     return JointFit(shared, {a: {**fit.by_architecture.get(a, {}), **own.get(a, {})} for a in sorted(names)})
 
@@ -163,12 +166,12 @@ def scored(law: str, name: str, of_set: Sequence[Cell], fit: JointFit) -> Fitted
     held_out, groups = {}, dict.fromkeys({c.part.gpu.architecture for c in of_set}, 0)
     for group in by_gpu(of_set):
         part = merge(c.half(1) for c in group)
-        if not len(part.data.measured_s):
+        if not len(part.law_rows.measured_s):
             continue
         error = -errors(laws()[law], part, fit.on(part.gpu))
         of_band = errors(laws()[law], unstated(part), fit.on(part.gpu))
         off.setdefault(part.gpu.architecture, []).append(-of_band)
-        groups[part.gpu.architecture] += len(np.unique(part.data.group))
+        groups[part.gpu.architecture] += len(np.unique(part.law_rows.group))
         held_out[part.gpu.name] = (float(np.median(np.abs(np.expm1(-error))) * 100.0), len(error))
     joined = {a: np.concatenate(found) for a, found in off.items()}
     every = np.concatenate([*joined.values()]) if joined else np.array([-0.7, 0.7])
@@ -185,9 +188,9 @@ _OF_LOOPS = ("gated", "remote_to_first", "values_shared")
 
 def unstated(part: GpuRows) -> GpuRows:
     """Return rows that do not say what their loop does, as the tables of users do not."""
-    rows = part.data.rows
+    rows = part.law_rows.rows
     kept = {k: v for k, v in rows.columns.items() if k not in _OF_LOOPS}
-    return replace(part, data=replace(part.data, rows=replace(rows, columns=kept)))
+    return replace(part, law_rows=replace(part.law_rows, rows=replace(rows, columns=kept)))
 
 
 def with_bands(law: str, name: str, of_set: Sequence[Cell]) -> FittedSet | None:
@@ -210,7 +213,7 @@ def by_gpu(of_set: Iterable[Cell]) -> list[list[Cell]]:
 
 def rows_of(group: Iterable[Cell]) -> int:
     """Return the rows of some cells."""
-    return sum(len(c.part.data.measured_s) for c in group)
+    return sum(len(c.part.law_rows.measured_s) for c in group)
 
 
 def merge(parts: Iterable[GpuRows]) -> GpuRows:
@@ -218,7 +221,7 @@ def merge(parts: Iterable[GpuRows]) -> GpuRows:
     every = list(parts)
     if len(every) == 1:
         return every[0]
-    data = [p.data for p in every]
+    data = [p.law_rows for p in every]
     rows = type(data[0].rows)
     names = sorted({c for d in data for c in d.rows.columns})
     columns = {}
@@ -245,12 +248,14 @@ def sets_of(every: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in (one for one in every if (one.law, one.set_name) not in WITHOUT_FORM):
         found.setdefault((cell.law, cell.set_name), []).append(cell)
-    return {k: v for k, v in found.items() if sum(len(c.part.data.measured_s) for c in v) >= LEAST_ROWS}
+    return {k: v for k, v in found.items() if sum(len(c.part.law_rows.measured_s) for c in v) >= LEAST_ROWS}
 
 
 def fit_all(every: Sequence[Cell], jobs: int) -> list[FittedSet]:
     """Fit every set, the largest first."""
-    todo = sorted(sets_of(every).items(), key=lambda one: -sum(len(c.part.data.measured_s) for c in one[1]))
+    todo = sorted(
+        sets_of(every).items(), key=lambda one: -sum(len(c.part.law_rows.measured_s) for c in one[1])
+    )
     if jobs <= 1:
         return [fit_set(*key, of_set) for key, of_set in todo]
     with ProcessPoolExecutor(jobs) as pool:

@@ -35,7 +35,7 @@ from tracetool.model.candidates import is_known
 from tracetool.model.dispatched import dispatched, tells
 from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members
 from tracetool.model.mixtures import member_pieces
-from tracetool.model.unmeasured_libraries import told_by_source
+from tracetool.model.unmeasured_libraries import known_by_source
 
 HERE = Path(__file__).resolve().parent.parent
 #: Rows of a cell that are looked at.
@@ -47,10 +47,10 @@ SETTINGS = ("shapes", "version", "gpu", "library", "implementation")
 
 def taken(part: GpuRows, most: int = ROWS) -> GpuRows:
     """Return the rows of a cell that are looked at."""
-    count = len(part.data.measured_s)
+    count = len(part.law_rows.measured_s)
     if count <= most:
         return part
-    return GpuRows(part.gpu, part.data.take(np.random.default_rng(3).permutation(count)[:most]))
+    return GpuRows(part.gpu, part.law_rows.take(np.random.default_rng(3).permutation(count)[:most]))
 
 
 def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands: TransferBands) -> Scored:
@@ -74,7 +74,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
         off = np.log(part.measured_s / duration_s(pieces, part.hertz)[:, 0])
         error[places] = off = np.where(np.isfinite(off), off, 3.0)
         needed[places] = np.where(off > 0, off / np.maximum(high, 0.02), off / np.minimum(low, -0.02))
-        if not known and not told_by_source(every):
+        if not known and not known_by_source(every):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
         inside[places] = (off >= low) & (off <= high)
         alone.append(len(every) == 1)

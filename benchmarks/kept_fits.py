@@ -50,5 +50,5 @@ def _state(law: str, of_set: Sequence[Cell]) -> str:
             told.update(path.read_bytes())
     for cell in of_set:
         told.update(f"{cell.part.gpu.name} {cell.stack} {cell.implementation}".encode())
-        told.update(cell.part.data.measured_s.tobytes())
+        told.update(cell.part.law_rows.measured_s.tobytes())
     return told.hexdigest()[:12]

@@ -58,8 +58,8 @@ class Cell:
 
     def half(self, number: int) -> GpuRows:
         """Return the rows of one half of the groups of shapes: 0 is fitted, 1 is held back."""
-        chosen = np.flatnonzero(first_half(self.part.data) == (number == 0))
-        return GpuRows(self.part.gpu, self.part.data.take(chosen))
+        chosen = np.flatnonzero(first_half(self.part.law_rows) == (number == 0))
+        return GpuRows(self.part.gpu, self.part.law_rows.take(chosen))
 
 
 def kernel_words(implementation: str) -> str:

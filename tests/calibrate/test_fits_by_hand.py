@@ -200,8 +200,10 @@ def test_heat_of_the_load_is_fitted_over_a_base_read_from_an_idle_gpu_alone(tmp_
 def test_a_row_is_told_by_fits_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit that is the mean of its rows: 4, 3.5 and 1.5 of the others for rows of 1, 2 and 6 s."""
     law = laws()["decode"]
-    monkeypatch.setattr(few, "_best", lambda _, part, __: ({"mean": float(part.data.measured_s.mean())}, {}))
-    monkeypatch.setattr(few, "errors", lambda _, part, values: values["mean"] - part.data.measured_s)
+    monkeypatch.setattr(
+        few, "_best", lambda _, part, __: ({"mean": float(part.law_rows.measured_s.mean())}, {})
+    )
+    monkeypatch.setattr(few, "errors", lambda _, part, values: values["mean"] - part.law_rows.measured_s)
     rows = every_family()["attention decode"].take(np.zeros(3, np.int64))
     data = LawRows(rows, np.array([1.0, 2.0, 6.0]), np.full((3, 1), 1e9), np.arange(3))
     assert few._held_out(law, data, GPU, []).tolist() == pytest.approx([1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5])

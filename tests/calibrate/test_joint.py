@@ -95,9 +95,9 @@ def test_one_set_times_every_gpu(gpus: tuple[Gpu, Gpu]) -> None:
     parts = [measured(gpu, 80, seed) for seed, gpu in enumerate(gpus)]
     fit = fit_joint(LAW, parts)
     for part in parts:
-        hertz = part.data.hertz
-        time = duration_s(LAW.pieces(part.data.rows, part.gpu, fit.on(part.gpu)), hertz)[:, 0]
-        assert np.median(np.abs(time / part.data.measured_s - 1.0)) < 0.02
+        hertz = part.law_rows.hertz
+        time = duration_s(LAW.pieces(part.law_rows.rows, part.gpu, fit.on(part.gpu)), hertz)[:, 0]
+        assert np.median(np.abs(time / part.law_rows.measured_s - 1.0)) < 0.02
     assert fit.by_architecture == {}  # both are of one
 
 

@@ -160,7 +160,7 @@ def test_kernels_that_disagree_move_the_voltage_little() -> None:
         own = np.repeat(np.linspace(-apart, apart, 6), 6)
         power = 40.0 + 120.0 * believed.at(clock) ** 2 * (clock / 1410.0) ** (1.0 + own)
         fit = fit_sweep(SweepRows(power, clock, 1000.0 / clock, group), PRIOR, believed)
-        told.append(fit.told)
+        told.append(fit.data_share)
         assert fit.voltage.measured == (apart == 0.0)
     assert told[1] < 0.6 < told[0]
 

@@ -15,7 +15,7 @@ from tracetool.calibrate.power_file import calibration_toml
 from tracetool.calibrate.result import CalibrationResult
 from tracetool.calibrate.runs import read_measured_run
 from tracetool.calibrate.tables import Measured, read_measured
-from tracetool.calibrate.times import Timed, fit_times, read_timed, tells_power, time_tables, time_text
+from tracetool.calibrate.times import Timed, fit_times, has_power, read_timed, time_tables, time_text
 from tracetool.core.errors import BadInput
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
@@ -73,7 +73,7 @@ def _calibrated(
     gpu_spec: Gpu, sources: Sequence[Path], part: str | None, reporter: Progress
 ) -> CalibrationResult:
     """Return the fit of checked sources; where ``part`` is None the sources decide it."""
-    requested_part, part = part, part or ("power" if any(tells_power(path) for path in sources) else "time")
+    requested_part, part = part, part or ("power" if any(has_power(path) for path in sources) else "time")
     read: list[Measured] = []
     timed: list[Timed] = []
     for number, path in enumerate(sources):
@@ -89,13 +89,13 @@ def _calibrated(
     power = calibrate_power(gpu_spec, read) if read else None
     if power is None or part != "power":
         return _with_times(gpu_spec, fit_times(timed, gpu_spec), power)
-    if requested_part is None and any(_tells_times(path, gpu_spec) for path in sources):
+    if requested_part is None and any(_has_times(path, gpu_spec) for path in sources):
         note = "times of these operators were left aside: --part both fits their time laws too"
         return replace(power, notes=(*power.notes, note))
     return power
 
 
-def _tells_times(path: str | os.PathLike[str], gpu: Gpu) -> bool:
+def _has_times(path: str | os.PathLike[str], gpu: Gpu) -> bool:
     """Return whether a table has times that a law could be fitted to."""
     if is_run_path(path):
         return False

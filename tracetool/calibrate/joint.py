@@ -42,7 +42,7 @@ class GpuRows:
     """Measured rows of one law and one implementation on one GPU."""
 
     gpu: Gpu
-    data: LawRows
+    law_rows: LawRows
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class JointFit:
 
 def errors(law: Law, gpu_rows: GpuRows, values: Mapping[str, float]) -> Floats:
     """Return ln(predicted / measured) of each row. Shape (n,)."""
-    return _finite(residuals(law, gpu_rows.data, gpu_rows.gpu, values))
+    return _finite(residuals(law, gpu_rows.law_rows, gpu_rows.gpu, values))
 
 
 def _misfits(law: Law, gpu_rows: GpuRows, values: Mapping[str, float]) -> Floats:
     """Return what a fit makes small of each row. Shape (n,)."""
-    return _finite(misfits(law, gpu_rows.data, gpu_rows.gpu, values))
+    return _finite(misfits(law, gpu_rows.law_rows, gpu_rows.gpu, values))
 
 
 def _finite(off: Floats) -> Floats:
@@ -109,7 +109,7 @@ def _near(
 def _floors(law: Law, rows_by_gpu: Sequence[GpuRows], center: Mapping[str, float]) -> dict[str, float]:
     """Return the host's floors where rows have them: one far below every row leaves no slope."""
     least_us = (
-        float(np.median([np.quantile(gpu_rows.data.measured_s, 0.02) for gpu_rows in rows_by_gpu])) * 1e6
+        float(np.median([np.quantile(gpu_rows.law_rows.measured_s, 0.02) for gpu_rows in rows_by_gpu])) * 1e6
     )
     names = [name for name in law.priors if name.startswith("floor")]
     return {
@@ -152,7 +152,7 @@ def fit_near(
     steps : int
         Most steps.
     """
-    sampled = [GpuRows(gpu_rows.gpu, sample(gpu_rows.data, FIT_ROWS)) for gpu_rows in rows_by_gpu]
+    sampled = [GpuRows(gpu_rows.gpu, sample(gpu_rows.law_rows, FIT_ROWS)) for gpu_rows in rows_by_gpu]
     return _fit(law, sampled, start, center, sd, free, steps)[0]
 
 
@@ -247,7 +247,7 @@ def _moved(
     A law whose equations take a coefficient a row gets all of them at once: the rows again and again, each
     time with another coefficient moved.
     """
-    count, law_rows = len(gpu_rows.data.measured_s), gpu_rows.data
+    count, law_rows = len(gpu_rows.law_rows.measured_s), gpu_rows.law_rows
     if law.pin is not None:
         law_rows = replace(law_rows, rows=law.pin(law_rows.rows, gpu_rows.gpu, values))
     moved = {name: values[name] * float(np.exp(h)) for name, h in zip(names, step, strict=True)}
@@ -296,7 +296,7 @@ def _chosen(
     sd: float,
 ) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, tried one after another from several starts."""
-    sampled = [GpuRows(gpu_rows.gpu, sample(gpu_rows.data, CHOICE_ROWS)) for gpu_rows in rows_by_gpu]
+    sampled = [GpuRows(gpu_rows.gpu, sample(gpu_rows.law_rows, CHOICE_ROWS)) for gpu_rows in rows_by_gpu]
 
     def fit(values: Mapping[str, float], steps: int) -> tuple[dict[str, float], float]:
         return _fit(law, sampled, values, center, sd, None, steps)

@@ -66,7 +66,7 @@ class SweepFit:
     residual: Floats
     loaded: bool = True  # whether any row ran work, so that the base is that of a warm chip
     kernels: int = 0  # groups that ran work
-    told: float = 1.0  # share of the way from what was believed that the rows moved curve and base [1]
+    data_share: float = 1.0  # share of the way from what was believed that the rows moved curve and base [1]
 
     @property
     def error(self) -> float:
@@ -77,10 +77,10 @@ class SweepFit:
         """Return sentences on the data behind the fit; ``idle``: whether the idle GPU was read too."""
         mean = f"{100 * self.error:.2f} % in the mean"
         sentences = [f"base and voltage from {counted(len(self.residual), 'reading')}: {mean}"]
-        if self.told < _AS_READ and not idle:
+        if self.data_share < _AS_READ and not idle:
             sentences.append(
                 f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
-                f"clock is each kernel's own: they go {self.told:.2f} of the way from what was believed; "
+                f"clock is each kernel's own: they go {self.data_share:.2f} of the way from what was believed; "
                 "give more kernels or an idle curve"
             )
         return sentences

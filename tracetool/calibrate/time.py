@@ -217,7 +217,7 @@ def best_choices(
         before = cost
         for name, coefficient in law.priors.items():
             for value in coefficient.choices:
-                if value == best[name] or value in coefficient.told:
+                if value == best[name] or value in coefficient.stated_choices:
                     continue
                 # what no row tells from the best is none: a few steps more would make it look better
                 if abs(fit({**best, name: value}, 0)[1] - cost) <= _SAME_COST * cost:

@@ -153,7 +153,7 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
     return _usable(Timed(rows, seconds, np.asarray(clock, np.float64)))
 
 
-def tells_power(path: str | os.PathLike[str]) -> bool:
+def has_power(path: str | os.PathLike[str]) -> bool:
     """Return whether a table states power or energy, or a run holds a power log.
 
     Raises
