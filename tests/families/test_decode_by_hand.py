@@ -10,8 +10,7 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
-from tracetool.families.attention.decode_hosts import XQA
-from tracetool.families.attention.decode_hosts import told as told_choices
+from tracetool.families.attention.decode_hosts import XQA, host_of_habits
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 
@@ -245,6 +244,6 @@ def test_keys_of_8_bits_are_converted_where_no_kernel_takes_them() -> None:
 def test_source_tells_all_habits_but_the_sizes_of_tiles_and_waves_where_there_are_none() -> None:
     for fill, free in ((XQA, {"key_tile", "split_waves"}), (0.0, {"key_tile"})):
         habits = {"split_fill": fill, "key_tile": 64.0, "split_waves": 1.0, "most_parts": 8.0}
-        told = told_choices(habits)
+        told = host_of_habits(habits)
         assert set(habits) - set(told) == free
         assert told["most_parts"] == (0.0, 8.0)

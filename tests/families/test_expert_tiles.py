@@ -182,7 +182,7 @@ def test_source_tells_which_libraries_time_experts_where_instructions_are_of_war
 def test_no_fit_tries_what_source_alone_tells() -> None:
     for name in ("moe_fp4", "moe_fp8", "moe_fp8_block", "moe_weight_only"):
         law = laws()[name]
-        told = law.priors["tile_table"].told
+        told = law.priors["tile_table"].stated_choices
         assert told and not {habit.get("tile_table") for habit in law.habits} & {*told}
         assert law.project_habits["generated-experts"]["tile_table"] in told
 

@@ -19,7 +19,7 @@ from tracetool.model.candidates import candidates
 from tracetool.model.members import coefficients_on, members
 from tracetool.model.paced import memory_bytes_per_clock_sm, paced, unhidden
 from tracetool.model.timing import time_rows
-from tracetool.model.unmeasured_libraries import host_of, told_by_source
+from tracetool.model.unmeasured_libraries import host_of, known_by_source
 
 H100 = load_gpu("h100-sxm")
 
@@ -329,10 +329,10 @@ def test_a_librarys_own_kernels_are_told_for_the_architectures_no_other_runs_the
     every = tuple(one for one in implementations(law.name) if one.stack != "trtllm")
     [own] = members(law, H100, "trtllm 1.3.0rc20", "torch_flow", every)
     assert own.coefficients["vector_heads"] == 33.0
-    assert told_by_source([own])
+    assert known_by_source([own])
     borrowed = members(law, load_gpu("b200-sxm"), "trtllm 1.3.0rc20", "torch_flow", every)
     assert {one.library for one in borrowed} <= {"vllm", "sglang"}
-    assert not told_by_source(borrowed)
+    assert not known_by_source(borrowed)
     # where a fit of its own tables led is none of what source tells
     assert "block_clk" not in own.coefficients
     # and what only TensorRT-LLM runs there tells nothing of others

@@ -221,7 +221,7 @@ def test_rows_do_not_depend_on_their_neighbors() -> None:
 def test_priors_lie_within_their_bounds(name: str) -> None:
     law = laws()[name]
     # 47: decode has twelve habits of libraries to choose from beside what is fitted
-    tried = [c for c in law.priors.values() if c.fitted or len(set(c.choices) - set(c.told)) > 1]
+    tried = [c for c in law.priors.values() if c.fitted or len(set(c.choices) - set(c.stated_choices)) > 1]
     assert len(tried) <= 47
     for key, c in law.priors.items():
         assert c.low <= c.value <= c.high, key

@@ -7,16 +7,16 @@ low, high
 choices
     In place of bounds: sizes and habits of a library, which have no value in between; a fit tries each.
 told
-    Those of the choices that public source alone tells: no fit tries them.
+    Those of the choices that public source alone states: no fit tries them.
 fitted
     Whether a fit moves it, true by default. One that is not keeps its value.
 carried
-    Whether it says something of another GPU, true by default. One that does not keeps its prior there.
+    Whether it applies to another GPU, true by default. One that does not keeps its prior there.
 pace
-    With what of the chip it keeps step on architectures nobody measured: the rate of ``memory`` or ``l2``,
-    whether all SMs share ``one_l2``, what kind of ``dram`` there is, whether SMs multiply in ``pairs``; of
-    ``tensor_memory`` only the prior holds where it is new. None by default. A choice with the pace ``table``
-    says, where it is not 0, that no GPU changes the kernel's steps.
+    Property of the chip it scales with on architectures without measurements: the rate of ``memory`` or
+    ``l2``, whether all SMs share ``one_l2``, the kind of ``dram``, whether SMs multiply in ``pairs``; with
+    ``tensor_memory`` the prior applies where that is new. None by default. A choice with the pace ``table``
+    means, where it is not 0, that no GPU changes the kernel's steps.
 meaning
     What it is, in one line.
 
@@ -95,7 +95,7 @@ def _coefficient(where: str, entry: Mapping[str, Any]) -> Coefficient:
         entry["unit"],
         fitted=bool(entry.get("fitted", not choices)),
         choices=choices,
-        told=tuple(float(choice) for choice in entry.get("told", ())),
+        stated_choices=tuple(float(choice) for choice in entry.get("told", ())),
         carried=bool(entry.get("carried", True)),
         pace=str(entry.get("pace", "")),
         kind=entry["kind"],

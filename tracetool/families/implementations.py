@@ -44,7 +44,7 @@ from tracetool.hardware.load import load_gpu
 OTHER_KERNELS = 3.0
 
 
-def apart(one: str, another: str) -> tuple[bool, float]:
+def architecture_distance(one: str, another: str) -> tuple[bool, float]:
     """Return the distance of two architectures as a sort key: equal ones first, then by generations."""
     more = OTHER_KERNELS if has_warpgroups(one) != has_warpgroups(another) else 0.0
     return one != another, generations_apart(one, another) + more
@@ -77,7 +77,7 @@ class FittedLaw:
 
         Where ``stack`` states a version, those of the nearest version measured there.
         """
-        near = min(self.architectures, key=lambda name: apart(name, architecture), default="")
+        near = min(self.architectures, key=lambda name: architecture_distance(name, architecture), default="")
         changed = self.by_version.get((self._version(near, stack), near), {})
         return {**self.values, **self.by_architecture.get(near, {}), **changed}
 
@@ -232,12 +232,12 @@ def release_of(stack: str) -> tuple[str, tuple[int, ...]]:
     return library_of(stack), version_number(stack)
 
 
-def telling_words(called: str) -> set[str]:
+def distinctive_words(called: str) -> set[str]:
     """Return the words of an implementation's name, without those for what it is built with or for.
 
     Kernels of two libraries that share only these are as far apart as any.
 
-    >>> sorted(telling_words("moe_torch_flow_cutlass")), sorted(telling_words("fused_moe_triton"))
+    >>> sorted(distinctive_words("moe_torch_flow_cutlass")), sorted(distinctive_words("fused_moe_triton"))
     ([], ['triton'])
     """
     return _without(called, words={"cutlass", "moe", "fused", "attention", "attn", "torch", "flow"})

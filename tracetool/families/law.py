@@ -33,12 +33,12 @@ TENSOR_MEMORY = "(tensor memory)"
 class Coefficient:
     """One coefficient of a law: its prior value, the bounds of a fit, its unit.
 
-    One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
-    habits of a library, which have no value in between. Those ``told`` by its source alone are not tried. One
-    that is not ``carried`` says nothing of another GPU: there its prior holds. One with a ``pace``,
-    ``memory``, ``l2``, ``one_l2``, ``dram``, ``pairs`` or ``tensor_memory``, keeps step with that of the chip
-    on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior rests
-    on, ``source`` and ``meaning`` stand in the data file; see :mod:`tracetool.families.coefficients`.
+    One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and habits of a
+    library, which have no value in between. ``stated_choices``, those of its source alone, are not tried.
+    One that is not ``carried`` does not apply to another GPU, which keeps its prior. One with a ``pace``,
+    ``memory``, ``l2``, ``one_l2``, ``dram``, ``pairs`` or ``tensor_memory``, scales with that of the chip
+    on architectures without measurements: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior
+    rests on, ``source`` and ``meaning`` are in the data file; see :mod:`tracetool.families.coefficients`.
     """
 
     value: float
@@ -47,7 +47,7 @@ class Coefficient:
     unit: str
     fitted: bool = True
     choices: tuple[float, ...] = ()
-    told: tuple[float, ...] = ()
+    stated_choices: tuple[float, ...] = ()
     carried: bool = True
     pace: str = ""
     kind: str = "prior"

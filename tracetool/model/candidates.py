@@ -6,18 +6,18 @@ from tracetool.families.implementations import (
     OTHER_KERNELS,
     FittedLaw,
     Implementation,
-    apart,
+    architecture_distance,
+    distinctive_words,
     implementations,
     library_of,
     release_of,
-    telling_words,
     words_of,
 )
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
 from tracetool.model.other_formats import architectures_of
-from tracetool.model.projects import built_apart, is_untimed, project_of, runs_on
+from tracetool.model.projects import built_separately, is_untimed, project_of, runs_on
 from tracetool.model.stand_ins import same_kernels, stands_in
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
@@ -128,7 +128,7 @@ def _called(
 def _made_for_any(implementation: Implementation, law: str, architecture: str) -> bool:
     """Return whether a kernel ran on two architectures, and its source builds no other for this one."""
     measured = architectures_of(implementation, law)
-    return len(measured) > 1 and not built_apart(implementation, law, measured, architecture)
+    return len(measured) > 1 and not built_separately(implementation, law, measured, architecture)
 
 
 def _lists_its_tiles(implementation: Implementation, law: str, library: str, architecture: str) -> bool:
@@ -139,7 +139,10 @@ def _lists_its_tiles(implementation: Implementation, law: str, library: str, arc
 
 def _distance(implementation: Implementation, law: str, architecture: str) -> tuple[bool, float]:
     """Return how far the nearest architecture is that an implementation was measured on."""
-    return min((apart(a, architecture) for a in implementation.laws[law].architectures), default=(False, 0.0))
+    return min(
+        (architecture_distance(a, architecture) for a in implementation.laws[law].architectures),
+        default=(False, 0.0),
+    )
 
 
 def _made_elsewhere(
@@ -168,7 +171,7 @@ def _of_project(
 
 def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:
     """Return those that share most words with a name."""
-    words = telling_words(called)
+    words = distinctive_words(called)
     shared = [sum(len(word) for word in one.words if word in words) for one in pool]
     most = max(shared, default=0)
     return tuple(one for one, count in zip(pool, shared, strict=True) if count == most)
@@ -198,7 +201,7 @@ def _matches(implementation: Implementation, called: str) -> bool:
 def _abbreviates(called: str, implementation: Implementation) -> bool:
     """Return whether a name is part of what tables call an implementation: deep_gemm, triton_mla."""
     words = set(called.split("_")) - {implementation.stack, ""}
-    if not telling_words("_".join(words)):
+    if not distinctive_words("_".join(words)):
         return False
     joined = called.replace("_", "").removeprefix(implementation.stack)
     return any(

@@ -33,7 +33,7 @@ class Dispatch:
     since: str = ""  # the first version; "" where any
 
 
-def tells(law: Law) -> bool:
+def has_rule(law: Law) -> bool:
     """Return whether a rule of a library's source covers a law."""
     return any(rule.law == law.name for rule in _rules())
 

@@ -24,12 +24,12 @@ def ran_by(stack: str, name: str) -> str:
     return f"{library_of(stack)}/{words_of(name)}" if stack or name else ""
 
 
-def may_have_run(stack: str, name: str, fitted_names: Collection[str]) -> bool:
+def may_match_fitted(stack: str, name: str, fitted_names: Collection[str]) -> bool:
     """Return whether rows of a library and an implementation may be among those fitted; "" matches any.
 
-    >>> may_have_run("vllm 0.22", "flash_attn_fa3", {"vllm/flash_attn_fa3"})
+    >>> may_match_fitted("vllm 0.22", "flash_attn_fa3", {"vllm/flash_attn_fa3"})
     True
-    >>> may_have_run("sglang", "", {"vllm/flash_attn_fa3"})
+    >>> may_match_fitted("sglang", "", {"vllm/flash_attn_fa3"})
     False
     """
     stated = ran_by(stack, name).partition("/")[::2]

@@ -16,14 +16,14 @@ from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.candidates import is_known
-from tracetool.model.dispatched import dispatched, tells
-from tracetool.model.fitted_to import may_have_run
-from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members, of_stand_in
+from tracetool.model.dispatched import dispatched, has_rule
+from tracetool.model.fitted_to import may_match_fitted
+from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members, widened_by_stand_in
 from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.unmeasured_libraries import (
-    told_by_source,
+    known_by_source,
     without_hosts,
 )
 
@@ -70,7 +70,7 @@ def _priced(
     priced_groups = []
     for stack, name, places in _rows_by_kernel(law, rows, gpu):
         group_rows = rows if len(places) == len(rows) else rows.take(places)
-        if users and may_have_run(stack, name, of_users):
+        if users and may_match_fitted(stack, name, of_users):
             priced_groups.append(_calibrated(law, group_rows, gpu, calibration, places))
             continue
         candidates = members(law, gpu, stack, name)
@@ -89,7 +89,7 @@ def _priced(
             candidates = (*candidates, own_member(law, gpu, calibration, weight))
         was_fitted = is_known(law.name, stack)
         pieces, low, high = member_pieces(law, group_rows, gpu, candidates, first, one_ran=was_fitted)
-        if not was_fitted and not told_by_source(candidates) and (bands := transfer_bands(law.name)):
+        if not was_fitted and not known_by_source(candidates) and (bands := transfer_bands(law.name)):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
         priced_groups += _split_unmeasured(
             law, group_rows, gpu, candidates, Priced(places, pieces, low, high, basis)
@@ -106,7 +106,7 @@ def _split_unmeasured(
     unmeasured = law.unmeasured(rows, gpu, law.every_value(candidates[0].coefficients))
     if not unmeasured.any():
         return [priced_rows]
-    low, high = of_stand_in(law.name, priced_rows.low[unmeasured], priced_rows.high[unmeasured])
+    low, high = widened_by_stand_in(law.name, priced_rows.low[unmeasured], priced_rows.high[unmeasured])
     basis = (
         priced_rows.basis if ANOTHER_KERNEL in priced_rows.basis else f"{priced_rows.basis}, {ANOTHER_KERNEL}"
     )
@@ -183,7 +183,7 @@ def _rows_by_kernel(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str
     """Return the groups of :func:`split_by_implementation`, split by the kernels a library dispatches."""
     groups: list[tuple[str, str, Ints]] = []
     for stack, name, places in split_by_implementation(rows):
-        if name or not stack or not tells(law):
+        if name or not stack or not has_rule(law):
             groups.append((stack, name, places))
             continue
         groups += [

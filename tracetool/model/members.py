@@ -13,7 +13,7 @@ from tracetool.families.implementations import (
     FittedLaw,
     Implementation,
     TransferBands,
-    apart,
+    architecture_distance,
     library_of,
     transfer_bands,
     words_of,
@@ -25,7 +25,12 @@ from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.candidates import candidates, is_known, other_version
 from tracetool.model.mixtures import Member
 from tracetool.model.other_formats import beside_parent, with_parents
-from tracetool.model.other_versions import may_run_others, others_of_library, told_by_version, use
+from tracetool.model.other_versions import (
+    choices_of_version,
+    may_run_others,
+    measured_rows_of,
+    others_of_library,
+)
 from tracetool.model.paced import paced, unhidden
 from tracetool.model.stand_ins import stands_in
 from tracetool.model.unmeasured_libraries import (
@@ -93,7 +98,7 @@ def members(
     swapped = tuple(_member(law, gpu, one, bands, stack) for one in other_kernels)
     shares = ((chosen, ran, 1.0 - share if other_kernels else 1.0), (other_kernels, swapped, share))
     return tuple(
-        replace(member, weight=pool_share * use(one) / sum(map(use, pool)))
+        replace(member, weight=pool_share * measured_rows_of(one) / sum(map(measured_rows_of, pool)))
         for pool, of_pool, pool_share in shares
         for one, member in zip(pool, of_pool, strict=True)
     )
@@ -200,8 +205,8 @@ def _of_parent(law: Law, fitted: FittedLaw, gpu: Gpu) -> dict[str, float]:
     if gpu.architecture in fitted.architectures:
         return values
     measured = [load_gpu(name) for name in fitted.gpus]
-    near = min(apart(one.architecture, gpu.architecture) for one in measured)
-    nearest = [one for one in measured if apart(one.architecture, gpu.architecture) <= near]
+    near = min(architecture_distance(one.architecture, gpu.architecture) for one in measured)
+    nearest = [one for one in measured if architecture_distance(one.architecture, gpu.architecture) <= near]
     return paced(law, values, gpu, measured, nearest)
 
 
@@ -213,14 +218,19 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     low, high = (side * wider for side in fitted.band_on(gpu.architecture, stack))
     rows = fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
-    near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
-    donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
+    near = min(
+        (architecture_distance(load_gpu(name).architecture, gpu.architecture) for name in rows),
+        default=(False, 0.0),
+    )
+    donors = [
+        name for name in rows if architecture_distance(load_gpu(name).architecture, gpu.architecture) <= near
+    ]
     measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
     there_alone = (
         _terms_of_measured_alone(law, one, gpu.architecture, nearest[0].architecture) if not alike else {}
     )
     values = coefficients_on(law, fitted, gpu.architecture, stack, there_alone)
-    values |= told_by_version(law, one, stack)
+    values |= choices_of_version(law, one, stack)
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows and not fitted.lent_by:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
@@ -252,7 +262,7 @@ def in_other_library(bound: Floats, factor: float) -> Floats:
     return np.asarray(np.copysign(np.hypot(bound, more), bound), np.float64)
 
 
-def of_stand_in(law: str, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def widened_by_stand_in(law: str, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return the ln of bounds of rows whose kernel was not measured, widened by a stand-in's, in squares."""
     bands = transfer_bands(law)
     below, above = bands.stand_in if bands is not None else (0.0, 0.0)

@@ -52,7 +52,7 @@ def others_of_library(
     )
 
 
-def told_by_version(law: Law, one: Implementation, stack: str) -> Mapping[str, float]:
+def choices_of_version(law: Law, one: Implementation, stack: str) -> Mapping[str, float]:
     """Return the choices that public source states for an implementation in the version a stack names."""
     library, version = release_of(stack)
     choices: Mapping[str, float] = {}
@@ -65,6 +65,6 @@ def told_by_version(law: Law, one: Implementation, stack: str) -> Mapping[str, f
     return choices
 
 
-def use(one: Implementation) -> float:
+def measured_rows_of(one: Implementation) -> float:
     """Return the measured rows of an implementation over all laws and GPUs: how much its library uses it."""
     return float(sum(sum(fitted.gpus.values()) for fitted in one.laws.values()))

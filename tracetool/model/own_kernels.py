@@ -106,8 +106,8 @@ def with_own_kernels(
     error = np.clip(error, -_MOST_SD * sd, _MOST_SD * sd)
     pooled = _pooled(_levels(rows, gpu, model_s), measured, error / sd)
     factor = np.where(corrected, np.exp(sd * pooled.shift), 1.0)
-    scale = np.where(corrected & pooled.told, np.sqrt(pooled.variance), 1.0)
-    basis = np.where(corrected & pooled.told, pieces.basis + FROM_OWN, pieces.basis)
+    scale = np.where(corrected & pooled.informed, np.sqrt(pooled.variance), 1.0)
+    basis = np.where(corrected & pooled.informed, pieces.basis + FROM_OWN, pieces.basis)
     return RowPieces(pieces.pieces.times(factor), pieces.low**scale, pieces.high**scale, basis.astype(object))
 
 
@@ -224,7 +224,7 @@ class _Pooled:
 
     shift: Floats
     variance: Floats
-    told: Bools
+    informed: Bools
 
 
 def _pooled(levels: _Levels, measured: Bools, error: Floats) -> _Pooled:

@@ -54,7 +54,7 @@ def runs_on(one: Implementation, law: str, architecture: str) -> bool:
     return all(architecture in only for only in stated)
 
 
-def built_apart(one: Implementation, law: str, measured: Iterable[str], architecture: str) -> bool:
+def built_separately(one: Implementation, law: str, measured: Iterable[str], architecture: str) -> bool:
     """Return whether an architecture's matrix instructions run other kernels than any that was measured."""
     apart = any(p.made(one) for p in _projects() if law in p.apart)
     return apart and all(has_warpgroups(place) != has_warpgroups(architecture) for place in measured)

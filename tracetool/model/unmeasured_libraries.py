@@ -79,7 +79,7 @@ def habits_of(law: Law, library: str, architecture: str) -> Mapping[str, float]:
     return habits.get(f"{library}/{architecture}", habits.get(library, {}))
 
 
-def told_by_source(candidates: Iterable[Member]) -> bool:
+def known_by_source(candidates: Iterable[Member]) -> bool:
     """Return whether a candidate is a kernel known from its library's source alone, by its band."""
     return any(one.band == _BY_SOURCE and not one.bounds_only for one in candidates)
 

@@ -84,7 +84,7 @@ _GENERATED_ELSEWHERE: Final[Host] = {
 }  # fmt: skip
 
 
-def told(habits: Coefficients) -> Host:
+def host_of_habits(habits: Coefficients) -> Host:
     """Return the choices that source states; tile sizes, and waves where XQA has none, are left to a fit."""
     free = {"key_tile", "split_waves"} if habits["split_fill"] == XQA else {"key_tile"}
     return {name: (0.0, value) for name, value in habits.items() if name not in free}
@@ -108,12 +108,12 @@ HOST: Final[dict[str, Host]] = {
     "vllm/triton": _VLLM_TRITON,
     "sglang/trtllm": {"vector_heads": (0.0, 0.0), "launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
     "trtllm": SHORT,
-    "trtllm/torch_flow/ada": told(XQA_HABITS),
-    "trtllm/torch_flow/ampere-ga100": told(XQA_HABITS),
-    "trtllm/torch_flow/ampere-ga10x": told(XQA_HABITS),
-    "trtllm/torch_flow/blackwell": told(_GENERATED),
-    "trtllm/torch_flow/blackwell-gb20x": told(XQA_HABITS),
-    "trtllm/torch_flow/hopper": told(XQA_HABITS),
+    "trtllm/torch_flow/ada": host_of_habits(XQA_HABITS),
+    "trtllm/torch_flow/ampere-ga100": host_of_habits(XQA_HABITS),
+    "trtllm/torch_flow/ampere-ga10x": host_of_habits(XQA_HABITS),
+    "trtllm/torch_flow/blackwell": host_of_habits(_GENERATED),
+    "trtllm/torch_flow/blackwell-gb20x": host_of_habits(XQA_HABITS),
+    "trtllm/torch_flow/hopper": host_of_habits(XQA_HABITS),
 }
 #: Of kernels where none of their library was measured. [units of decode.toml] By definition as above.
 ELSEWHERE: Final[dict[str, Host]] = {"trtllm/torch_flow/blackwell": _GENERATED_ELSEWHERE}

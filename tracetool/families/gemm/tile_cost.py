@@ -65,12 +65,12 @@ def cost(
     fill = blocks * depth * width
     step_latency, computing = waves * depth * (rates.k_step_cycles / DEPTH), busiest * depth * per_k
     # tensor cores work while the next K step loads; FP32 pipe' own loads stand in their way
-    products = meet(computing, step_latency) if p.tensor.all() else computing + step_latency
+    products = overlap_norm(computing, step_latency) if p.tensor.all() else computing + step_latency
     if p.tensor.any() and not p.tensor.all():
-        products = np.where(p.tensor, meet(computing, step_latency), products)
+        products = np.where(p.tensor, overlap_norm(computing, step_latency), products)
     hidden = stores_hidden(gpu.architecture)
     if hidden:
-        products = meet(products, (busiest - 1.0) * store)
+        products = overlap_norm(products, (busiest - 1.0) * store)
     filling = fill / _fill_rate(gpu, rates)
     entering = busiest * depth * width / _port_rate(gpu, rates)
     if p.loads is not None:
@@ -99,7 +99,7 @@ def _fourth(a: Floats) -> Floats:
     return np.asarray(square * square)
 
 
-def meet(a: Floats, b: Floats) -> Floats:
+def overlap_norm(a: Floats, b: Floats) -> Floats:
     """Return the 4-norm of two times that overlap in part, as a choice between tiles needs it. Shape (n,)."""
     return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b))))
 
@@ -158,7 +158,7 @@ def least_split_s(
     stored = 1.0 if stores_hidden(gpu.architecture) else busiest
     later, serial = _starts(rates, waves, stored, _store(p, gpu, rates, m, n))
     adding = rates.split_clk * 2.0**rates.split_power + _partial(p, 2.0) / _reduce_rate(gpu, rates)
-    return np.asarray((serial + adding) / hertz + meet((core + later) / hertz, memory_s))
+    return np.asarray((serial + adding) / hertz + overlap_norm((core + later) / hertz, memory_s))
 
 
 def _fill_rate(gpu: Gpu, rates: TileRates) -> float:
@@ -208,7 +208,7 @@ def _per_k(p: Products, gpu: Gpu, rates: TileRates, m: Floats | float, n: Floats
     """Return the time of a block for one element of K: products, and reads of shared memory. [clk]"""
     clocks = 2.0 * m * n / (_once(p.rate) * rates.tensor_efficiency)
     feeding = (m + n) * _once(p.in_bytes) / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
-    return meet(clocks, feeding)
+    return overlap_norm(clocks, feeding)
 
 
 def _width(p: Products, m: Floats | float, n: Floats | float) -> Floats:

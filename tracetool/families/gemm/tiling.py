@@ -13,7 +13,14 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.families.gemm.layout import Products, TilePlan, TileRates
-from tracetool.families.gemm.tile_cost import LEAST_DEPTH, MOST_PARTS, cost, least_split_s, meet, resident
+from tracetool.families.gemm.tile_cost import (
+    LEAST_DEPTH,
+    MOST_PARTS,
+    cost,
+    least_split_s,
+    overlap_norm,
+    resident,
+)
 from tracetool.hardware.gpu import Gpu
 
 __all__ = ["Products", "TilePlan", "TileRates", "plan_products"]
@@ -231,7 +238,7 @@ class _Choice:
 
     def _time_s(self, costs: dict[str, Floats], rows: Ints | slice) -> Floats:
         judged_s = costs["judged_cycles"] / self.hertz
-        return np.asarray(costs["serial_cycles"] / self.hertz + meet(judged_s, self.memory_s[rows]))
+        return np.asarray(costs["serial_cycles"] / self.hertz + overlap_norm(judged_s, self.memory_s[rows]))
 
 
 def _usable(tiles: Sequence[tuple[int, int]], rates: TileRates) -> list[tuple[int, int]]:
@@ -258,7 +265,7 @@ def _vector(
         "serial_cycles": np.full(n, rates.vector_clk), "core_cycles": core,
         "fill_bytes": dram[single], "partial_bytes": np.zeros(n),
     }  # fmt: skip
-    time = rates.vector_clk / hertz + meet(core / hertz, memory_s[single])
+    time = rates.vector_clk / hertz + overlap_norm(core / hertz, memory_s[single])
     _keep(best, plan_columns, np.flatnonzero(single), time, candidate)
 
 

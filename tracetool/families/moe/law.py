@@ -275,7 +275,7 @@ def _law(name: str) -> Law:
     tables = [
         {"tile_table": table_choice}
         for table_choice in table.choices
-        if table_choice not in {FASTEST, UNTIMED, *table.told}
+        if table_choice not in {FASTEST, UNTIMED, *table.stated_choices}
     ]
     return Law(
         name, _expert_pieces, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
