@@ -97,7 +97,7 @@ def test_idle_energy_is_shared_as_the_time_unless_powers_are_known(monkeypatch: 
     second = 10**9
     times = IdleTimes(
         start_ns=np.array([0, second]), end_ns=np.array([second // 2, 4 * second]),
-        before=np.array([1, 2]), after=np.array([0, 1]), whole=np.arange(2),
+        before=np.array([1, 2]), after=np.array([0, 1]), whole_index=np.arange(2),
     )  # fmt: skip
     grouped = SimpleNamespace(names=["work", "short", "long"], idle={0: times}, of_idle={0: np.array([1, 2])})
     monkeypatch.setattr("tracetool.compare.idle_groups.groups_of", lambda *_: grouped)

@@ -97,7 +97,7 @@ def classify_windows(run: Run) -> Iterator[pl.DataFrame]:
     few = _classified(run)
     for window in parts_of(run):
         for launches in _timed(window).iter_slices(_SLICE):
-            yield _with_told(launches, few)
+            yield _with_attributes(launches, few)
 
 
 def shares_of(run: Run) -> pl.DataFrame:
@@ -114,7 +114,7 @@ def shares_of(run: Run) -> pl.DataFrame:
 
 def _launches(run: Run, few: pl.DataFrame) -> pl.DataFrame:
     """Return one row per kernel launch of a run or a window of it."""
-    return _with_told(_timed(run), few)
+    return _with_attributes(_timed(run), few)
 
 
 def _timed(run: Run) -> pl.DataFrame:
@@ -125,7 +125,7 @@ def _timed(run: Run) -> pl.DataFrame:
     return rows.filter(pl.col("kind") == "kernel").select(c for c in columns if c != "kind")
 
 
-def _with_told(launches: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
+def _with_attributes(launches: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
     return launches.join(few, on="signature", how="left", maintain_order="left")
 
 

@@ -43,7 +43,9 @@ def transfer_kind() -> pl.Expr:
     stated = pl.when(pl.col("family") == names.COLLECTIVE).then(pl.col("op")).otherwise("activity")
     of_name = pl.col("name").str.to_lowercase()
     words = [
-        pl.when(collective & _holds(of_name, word) & ~_holds(stated.fill_null(""), word)).then(pl.lit(word))
+        pl.when(collective & _contains(of_name, word) & ~_contains(stated.fill_null(""), word)).then(
+            pl.lit(word)
+        )
         for word in _COLLECTIVES
     ]
     words += [
@@ -54,7 +56,7 @@ def transfer_kind() -> pl.Expr:
     return pl.when(joined == "").then(None).otherwise(joined).alias("kind")
 
 
-def _holds(text: pl.Expr, word: str) -> pl.Expr:
+def _contains(text: pl.Expr, word: str) -> pl.Expr:
     """Return whether a text contains a word, case, hyphens and underscores aside."""
     plain = text.str.to_lowercase().str.replace_all("[_-]", "")
     return plain.str.contains(word.replace("_", ""), literal=True)

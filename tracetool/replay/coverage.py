@@ -104,10 +104,10 @@ def library_notes(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration 
     for family, of_family in groups(unstated):
         family_rows = unstated.take(of_family)
         for law, inside in split_by_law(family, family_rows, gpu):
-            may_have_run = members(law, gpu, "", "") if law.name in fitted.delivered else ()
-            if len(may_have_run) > 1:
+            candidates = members(law, gpu, "", "") if law.name in fitted.delivered else ()
+            if len(candidates) > 1:
                 open_rows += int(known_shape(family_rows.take(inside)).sum())
-                ways |= {member.name for member in may_have_run}
+                ways |= {member.name for member in candidates}
     if not open_rows:
         return []
     open_libraries = f"intervals hold any of {len(ways)} implementations"

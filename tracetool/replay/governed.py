@@ -23,7 +23,7 @@ _NONE: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldLaunches:
     """One clock of a run, between the requested clock and clocks under the cap.
 
     ``share`` is of each activity's work at the clock asked for; ``of_signature`` its mean over launches,
@@ -41,7 +41,7 @@ class Held:
         """Return the factor on each activity's time at the requested clock. Shape (n,). [1]"""
         return np.asarray(1.0 + self.share * (self.longer[signature] - 1.0))
 
-    def as_recorded(self, free_s: Floats, held_s: Floats, mean_s: Floats) -> Held:
+    def as_recorded(self, free_s: Floats, held_s: Floats, mean_s: Floats) -> HeldLaunches:
         """Return this with the shares that give the recorded mean times of the signatures. (s,) each. [s]"""
         room = held_s - free_s
         solved = np.divide(mean_s - free_s, room, out=self.of_signature.copy(), where=room > _NONE * mean_s)
@@ -56,26 +56,26 @@ class Governed:
     """What a governor with a time constant makes of a run, where its cap binds."""
 
     free: Prediction  # at the clocks asked for, whatever is drawn
-    held: Prediction  # every kernel by itself under the cap
-    at: Mapping[int, Held]  # by clock; clocks without one are as in ``held``
+    capped: Prediction  # every kernel by itself under the cap
+    at: Mapping[int, HeldLaunches]  # by clock; clocks without one are as in ``capped``
     burst_w: float  # what no moment passes
     governor: Governor
     speed: Floats | None = None  # (n,) at the recorded clock: how far ``burst_w`` had slowed each [1]
 
     def predicted(self) -> Prediction:
         """Return the means over the launches of every signature."""
-        share = np.ones(self.held.clock_mhz.shape)
+        share = np.ones(self.capped.clock_mhz.shape)
         for j, held_launches in self.at.items():
             share[:, j] = held_launches.of_signature
-        return mixed(self.free, self.held, share)
+        return mixed(self.free, self.capped, share)
 
     def levels(self, j: int, signature: Numbers) -> tuple[Rates, Numbers]:
         """Return rates of each signature at each level of being held, and each activity's row in them."""
-        shape = (len(self.held.requested_mhz),)
+        shape = (len(self.capped.requested_mhz),)
         steps = []
         for share in np.linspace(0.0, 1.0, LEVELS):
-            level_share = np.full((self.held.clock_mhz.shape[0], *shape), share)
-            steps.append(rates_at(mixed(self.free, self.held, level_share), j))
+            level_share = np.full((self.capped.clock_mhz.shape[0], *shape), share)
+            steps.append(rates_at(mixed(self.free, self.capped, level_share), j))
         columns = (
             np.stack([getattr(step, name) for step in steps], axis=1).ravel()
             for name in ("active", "base_w", "clock_w", "counts_j", "counts_w")
@@ -101,7 +101,7 @@ class Governed:
             Half-widths below and above. [s], [J]
         """
         held_launches = self.at[j]
-        apart_j = launches * (self.held.energy_j[:, j] - self.free.energy_j[:, j])
+        apart_j = launches * (self.capped.energy_j[:, j] - self.free.energy_j[:, j])
         ends = [end - held_launches.of_signature for end in (held_launches.fast, held_launches.slow)]
         time = [float((free_time_s * (held_launches.longer - 1.0)) @ end) for end in ends]
         energy = [float(apart_j @ end) for end in ends]
@@ -120,7 +120,7 @@ def held_at(
     idle_w: float,
     limit_w: float,
     governor: Governor,
-) -> Held | None:
+) -> HeldLaunches | None:
     """Return how far a governor holds each activity of a timeline; None where it holds all or nothing.
 
     Parameters
@@ -181,7 +181,7 @@ def held_at(
         )
         for row in shares
     )
-    return Held(shares[0].astype(np.float32), longer, mean, fast, slow)
+    return HeldLaunches(shares[0].astype(np.float32), longer, mean, fast, slow)
 
 
 def governed_speed(

@@ -56,7 +56,11 @@ class Groups:
     def of_parts(self, device: int, idle: IdleTimes) -> Ints:
         """Return the group of each idle time of a GPU, which may be cut by cause where these are whole."""
         groups_of_idle = self.of_idle[device]
-        return groups_of_idle if len(groups_of_idle) == len(idle.whole) else groups_of_idle[idle.whole]
+        return (
+            groups_of_idle
+            if len(groups_of_idle) == len(idle.whole_index)
+            else groups_of_idle[idle.whole_index]
+        )
 
 
 def parse_keys(text: str | Sequence[str]) -> tuple[str, ...]:

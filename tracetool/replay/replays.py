@@ -20,7 +20,7 @@ from tracetool.replay.activities import (
     Pauses,
 )
 from tracetool.replay.budget import COPIES
-from tracetool.replay.governed import Governed, Held, held_at
+from tracetool.replay.governed import Governed, HeldLaunches, held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.graph import Graph
 from tracetool.replay.overlap import Rates
@@ -113,7 +113,7 @@ class RunReplay:
             memory=None if each else memory or self.memory,
         )
 
-    def _held_launches(self, j: int) -> Held | None:
+    def _held_launches(self, j: int) -> HeldLaunches | None:
         return None if self.governed is None else self.governed.at.get(j)
 
     def _cap(self, j: int) -> Cap:
@@ -165,7 +165,7 @@ class RunReplay:
             governed = replace(governed, speed=speed)
         return replace(self, predicted=predicted, governed=governed)
 
-    def _held_under(self, governor: Governor, uncapped: RunReplay, j: int) -> Held | None:
+    def _held_under(self, governor: Governor, uncapped: RunReplay, j: int) -> HeldLaunches | None:
         free, capped = (rates_at(one.predicted, j) for one in (uncapped, self))
         at_asked_clock = uncapped.at(j)
         if at_asked_clock.demand_w <= self.cap.limit_w:

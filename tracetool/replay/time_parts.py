@@ -118,17 +118,17 @@ class IdleTimes:
     end_ns: Ints
     before: Ints  # (g,) row of the activity that ends each whole one, -1 where none does
     after: Ints  # (g,) row of the last activity before it, -1 where there is none
-    whole: Ints  # (g,) which whole one each is or is a part of, ascending
+    whole_index: Ints  # (g,) the uncut idle time each is or is a part of, ascending
 
     @property
     def opens_ns(self) -> Ints:
         """Start of the whole one. Shape (g,). [ns]"""
-        return self.start_ns[np.searchsorted(self.whole, self.whole)]
+        return self.start_ns[np.searchsorted(self.whole_index, self.whole_index)]
 
     @property
     def whole_s(self) -> Floats:
         """Length of the whole one. Shape (g,). [s]"""
-        last = np.searchsorted(self.whole, self.whole, side="right") - 1
+        last = np.searchsorted(self.whole_index, self.whole_index, side="right") - 1
         return np.asarray((self.end_ns[last] - self.opens_ns) * 1e-9)
 
     def held_s(self) -> tuple[Floats, Floats]:
@@ -150,7 +150,7 @@ class IdleTimes:
             np.where(first, split_ns, self.end_ns[row]),
             self.before[row],
             self.after[row],
-            self.whole[row],
+            self.whole_index[row],
         )
         return cut_times, second | (late_ns >= length_ns)[row]
 

@@ -217,7 +217,7 @@ class Model:
             half[b * each : b * each + k, b * each : b * each + k] = level * prior.half
         return half
 
-    def told(self, prior: Prior, gram: Floats) -> tuple[Floats, Floats]:
+    def information(self, prior: Prior, gram: Floats) -> tuple[Floats, Floats]:
         r"""Return the samples' information on combinations of unknowns, and a root of the prior covariance.
 
         With :math:`f` times the samples the covariance is :math:`R^T (1 + f\lambda)^{-1} R`, combination by

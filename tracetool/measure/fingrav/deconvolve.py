@@ -112,9 +112,9 @@ def _with_draws(
         columns = model.shape_columns(chosen)
         middle[row] = shape @ away[columns].sum(axis=0)
         before += share[row] * (model.level_w @ model.level_w) * ((shape @ prior.half) ** 2).sum(axis=1)
-        information, apart = model.told(prior, state.gram)
+        information, combinations = model.information(prior, state.gram)
         remaining = 1.0 / (1.0 + np.outer(_FACTORS, information))
-        within += share[row] * (remaining @ (apart[:, columns].sum(axis=1) @ shape.T) ** 2)
+        within += share[row] * (remaining @ (combinations[:, columns].sum(axis=1) @ shape.T) ** 2)
     between = share @ (middle - share @ middle) ** 2
     many = draws[:, :-2].reshape(_DRAWS, model.blocks, -1).sum(axis=1)
     mean = state.mean[:-2].reshape(model.blocks, -1).sum(axis=0)

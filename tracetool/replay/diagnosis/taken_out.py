@@ -143,7 +143,9 @@ def _idle_of(booked: Ledger, places: tuple[int, ...]) -> Idle:
     for side in booked.cut.sides:
         idle = side.parts.idle
         at = np.flatnonzero(np.isin(side.idle_cause, places) & (idle.before >= 0) & (idle.after >= 0))
-        at = at[np.r_[True, idle.whole[at][1:] != idle.whole[at][:-1]][: len(at)]]  # the first part of each
+        at = at[
+            np.r_[True, idle.whole_index[at][1:] != idle.whole_index[at][:-1]][: len(at)]
+        ]  # the first part of each
         ends.append(idle.before[at])
         begins.append(work.end_ns[idle.after[at]] + (idle.start_ns - idle.opens_ns)[at])
     return Idle(np.concatenate(ends), np.concatenate(begins))

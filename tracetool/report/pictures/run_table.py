@@ -157,7 +157,7 @@ def batch_picture(runs: pl.DataFrame, curves: BatchCurves, unit: str) -> str | N
         drawing, points["batch"].to_numpy(), points["energy_j"].to_numpy(),
         ("batch (running together)", f"energy of one {unit} [J]"),
     )  # fmt: skip
-    names = _told_apart(shown)
+    names = _distinct_names(shown)
     colors = list(family_colors([str(i) for i in range(len(names))]).values())
     for row, name, color in zip(shown.to_dicts(), names, colors, strict=True):
         batch = np.geomspace(row["smallest_batch"], row["largest_batch"], _POINTS)
@@ -170,7 +170,7 @@ def batch_picture(runs: pl.DataFrame, curves: BatchCurves, unit: str) -> str | N
     return drawing.svg()
 
 
-def _told_apart(curves: pl.DataFrame) -> list[str]:
+def _distinct_names(curves: pl.DataFrame) -> list[str]:
     """Return names of curves: what they all share is left out, GPUs stay."""
     differing = [c for c in ("model", "task", "precision", "parallel") if curves[c].n_unique() > 1]
     return [
