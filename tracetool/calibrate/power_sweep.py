@@ -21,7 +21,7 @@ from tracetool.model.power_calibration import BASE, PowerCalibration
 #: Relative spread of a good reading; rows further off lose weight.
 _ROW_SD = 0.03
 #: What was believed of base and voltage counts as this many kernels: how power follows the clock is each
-#: kernel's own, and a few of them tell base from voltage badly. [1] A prior.
+#: kernel's own, and a few of them separate base from voltage badly. [1] A prior.
 _BELIEVED_KERNELS = 4.0
 #: The same where it was fitted on a GPU of this name: such a fit rests on tens of kernels. [1] A prior.
 _FITTED_KERNELS = 40.0
@@ -80,8 +80,8 @@ class SweepFit:
         if self.data_share < _AS_READ and not idle:
             sentences.append(
                 f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
-                f"clock is each kernel's own: they go {self.data_share:.2f} of the way from what was believed; "
-                "give more kernels or an idle curve"
+                f"clock is each kernel's own: they go {self.data_share:.2f} of the way from what was "
+                "believed; give more kernels or an idle curve"
             )
         return sentences
 
@@ -138,7 +138,7 @@ def fit_sweep(
     prior : PowerCalibration
         Base believed before.
     voltage : VoltageCurve
-        Curve believed before; its floor is kept, since power cannot tell it.
+        Curve believed before; its floor is kept, since power does not determine it.
     fit_voltage : bool
         Fit knee and rise; otherwise the curve is taken as known.
     """
@@ -178,7 +178,7 @@ def fit_sweep(
     best = replace(best, measured=voltage.measured or (fit_voltage and share >= _AS_READ))
     shrunk_base = _believed(prior) + share * (base - _believed(prior))
     work, residual = _work_beside(rows, best, place, grown, shrunk_base)
-    # Rows under load tell the base of a warm chip; what is believed is that of a cool one, which warms.
+    # Rows under load show the base of a warm chip; what is believed is that of a cool one, which warms.
     heating = prior.leakage_per_w * (1.0 - share if loaded else 1.0)
     return SweepFit(
         best, shrunk_base, grown, heating, work, names.astype(object), residual, loaded, kernels, share

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy.sparse import csgraph
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
+from tracetool.hardware.sensors import Sensor
 from tracetool.measure.counter_stretches import counted_stretches
 from tracetool.measure.design import Design, design
 from tracetool.measure.filters import sensor_boxes
@@ -32,7 +33,7 @@ _TOGETHER = 0.1
 _GROUP_KNOWN = 0.25
 #: Rounds of joining; each joins every pair that cancels best.
 _ROUNDS = 15
-#: Share of a column's square no other classes explain, below which it is not seen apart: what separates
+#: Share of a column's square no other classes explain, below which it is not identifiable: what separates
 #: two kernels that always run in one ratio is then only where windows cut them, and that rests on stamps
 #: and on kernels being exactly alike, more than on the readings.
 _APART = 0.01
@@ -132,7 +133,7 @@ def join_canceling(covariance: Floats, enough: Floats, mixed: Bools | None = Non
     enough : array, shape (n,)
         Deviation below which an energy is known; that of a group is its members' together. [J]
     mixed : array of bool, shape (n,), optional
-        Those that no reading sees apart: they are joined however well the ties or windows' edges seem to
+        Those that no reading separates: they are joined however well the ties or windows' edges seem to
         know them.
 
     Returns
@@ -229,12 +230,7 @@ def attribute_classes(
         If no reading is above a milliwatt.
     """
     sensor, readings = observation.sensor, observation.readings
-    highest_w = float(readings.power_w.max())
-    if not highest_w > _LEAST_W:
-        raise BadInput(
-            f"{observation.field} never rises above {max(highest_w, 0.0):g} W",
-            "choose another field, or log again",
-        )
+    _check_power(observation)
     design_of_log = design(readings, observation.boxes, observation.timeline)
     prior = prior_of(readings.power_w, design_of_log, expected_w, limit_w)
     totals = counted_stretches(observation, counter)
@@ -247,19 +243,13 @@ def attribute_classes(
     seconds = design_of_log.seconds
     power = (solved.power_w - sensor.offset_w) / sensor.gain
     energy = power * seconds
-    common = (sensor.gain_sd / sensor.gain) * (energy - sensor.pivot_w * seconds)
-    shift = (sensor.offset_sd_w / sensor.gain) * seconds
-    each = np.sqrt(solved.stretch) / sensor.gain * seconds
-    energy_cov = solved.covariance * each[:, None]
-    energy_cov *= each
-    alike = np.stack([common, shift, *(moved_w * seconds / sensor.gain for moved_w in moved)])
-    energy_cov += alike.T @ alike
-    deviation = np.sqrt(np.maximum(np.diag(energy_cov), 0.0))
+    shared_j = _shared_errors(sensor, seconds, energy, moved)
+    covariance = _energy_covariance(solved, sensor, seconds, shared_j)
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     length = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
     independent = min(1.0, readings.update_s / max(length, 1e-9))
-    coverage = coverage_of(design_of_log.matrix, independent)
     identified = identify(
-        coverage,
+        coverage_of(design_of_log.matrix, independent),
         seconds=seconds,
         loose=solved.loose,
         tight_sd=prior.sd_w,
@@ -280,18 +270,44 @@ def attribute_classes(
         deviation,
         share,
         identified,
-        energy_cov,
+        covariance,
         solved.noise_w,
         solved.fitted_w,
         launch_spread(design_of_log, solved, readings.power_w, length),
-        alike[:2],
+        shared_j[:2],
     )
+
+
+def _check_power(observation: Observation) -> None:
+    """Raise BadInput if no reading is above a milliwatt."""
+    highest_w = float(observation.readings.power_w.max())
+    if not highest_w > _LEAST_W:
+        raise BadInput(
+            f"{observation.field} never rises above {max(highest_w, 0.0):g} W",
+            "choose another field, or log again",
+        )
+
+
+def _shared_errors(sensor: Sensor, seconds: Floats, energy: Floats, moved: Sequence[Floats]) -> Floats:
+    """Return errors common to all energies: of gain, offset and m powers ``moved``. (2 + m, k + 2) [J]"""
+    of_gain = (sensor.gain_sd / sensor.gain) * (energy - sensor.pivot_w * seconds)
+    of_offset = (sensor.offset_sd_w / sensor.gain) * seconds
+    return np.stack([of_gain, of_offset, *(moved_w * seconds / sensor.gain for moved_w in moved)])
+
+
+def _energy_covariance(solved: Solution, sensor: Sensor, seconds: Floats, shared_j: Floats) -> Floats:
+    """Return the covariance of the energies, from the readings and the errors they share. [J^2]"""
+    each = np.sqrt(solved.stretch) / sensor.gain * seconds
+    covariance = solved.covariance * each[:, None]
+    covariance *= each
+    covariance += shared_j.T @ shared_j
+    return np.asarray(covariance)
 
 
 def _moved_powers(
     observation: Observation, base_design: Design, solved: Solution, resolve: Callable[[Design], Floats]
 ) -> list[Floats]:
-    """How the powers answer where offset or window is one deviation off; an offset's halved by direction."""
+    """Return the changes of powers for one deviation of offset or window; an offset's split by direction."""
     readings, timeline = observation.readings, observation.timeline
     step, wider_s = observation.alignment.offset_sd_s, observation.window_sd_s
     if not len(timeline.start_s):
@@ -318,7 +334,7 @@ def _moved_powers(
 def _placed_powers(
     observation: Observation, placement: Placement, resolve: Callable[[Design], Floats]
 ) -> list[Floats]:
-    """How the powers differ from place to place of the posterior, each solved for there."""
+    """Return the deviations of the powers solved at places drawn from the posterior."""
     alignment, readings, sensor = observation.alignment, observation.readings, observation.sensor
     powers = []
     for offset, window, drift in placement.drawn(_DRAWN):

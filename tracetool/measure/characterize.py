@@ -44,7 +44,7 @@ class Estimate:
 class Characterized:
     """A sensor as identified from its own log."""
 
-    kind: str  # boxcar or lag; "" where the log does not tell
+    kind: str  # boxcar or lag; "" where the log does not show it
     window_s: Estimate | None
     lag_s: Estimate | None
     update_s: Estimate | None
@@ -91,6 +91,32 @@ def _peak(lengths: Floats, value: Floats) -> Estimate:
     return Estimate(middle, middle - Z90 * sd, middle + Z90 * sd)
 
 
+def _update_estimate(log: PowerLog, nominal: Sensor) -> Estimate | None:
+    """Return the update period, sought at the nominal one first; None where the log does not show it. [s]"""
+    period, error, _ = update_period(log.time_s, log.power_w, nominal.update_s)
+    if not np.isfinite(period):
+        period, error, _ = update_period(log.time_s, log.power_w)
+    return Estimate(period, period - Z90 * error, period + Z90 * error) if np.isfinite(period) else None
+
+
+def _near_best(
+    readings: Readings, timeline: Timeline, nominal: Sensor, *, kind: str, lengths: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return lengths near the best of ``lengths``, their log posterior and their best offset. (w,) each."""
+    rough, _ = _best_offsets(readings, timeline, nominal, kind=kind, lengths=lengths, offsets=_OFFSETS[::6])
+    near = float(lengths[int(np.argmax(rough))]) * np.linspace(0.75, 1.3, 56)
+    value, at = _best_offsets(readings, timeline, nominal, kind=kind, lengths=near, offsets=_OFFSETS[::2])
+    return near, value, at
+
+
+def _offset_estimate(value: Floats, at: Floats) -> Estimate:
+    """Return the mean of each length's best offset, weighted by posterior, and its interval. [s]"""
+    weight = np.exp(value - value.max())
+    shift = float(weight @ at / weight.sum())
+    spread = float(np.sqrt(weight @ (at - shift) ** 2 / weight.sum()) + np.diff(_OFFSETS)[0])
+    return Estimate(shift, shift - Z90 * spread, shift + Z90 * spread)
+
+
 def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: int = 400) -> Characterized:
     """Return the sensor's behavior as the log shows it.
 
@@ -118,49 +144,33 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
     """
     if not len(timeline.start_s):
         raise BadInput("no activity to identify the sensor by", "give the load's start and end times")
-    period, error, _ = update_period(log.time_s, log.power_w, nominal.update_s)
-    if not np.isfinite(period):
-        period, error, _ = update_period(log.time_s, log.power_w)
-    update = None
-    if np.isfinite(period):
-        update = Estimate(period, period - Z90 * error, period + Z90 * error)
-    readings = resolve_updates(log.time_s, log.power_w, period if update is not None else nominal.update_s)
+    update = _update_estimate(log, nominal)
+    readings = resolve_updates(log.time_s, log.power_w, nominal.update_s if update is None else update.value)
     if len(readings) < 10:
         raise BadInput(
             f"the log shows only {counted(len(readings), 'update')} of its sensor", "log for longer"
         )
     if len(readings) > most:
         readings = replace(readings, time_s=readings.time_s[:most], power_w=readings.power_w[:most])
-    coarse = _OFFSETS[::6]
-    rough = {
-        kind: _best_offsets(readings, timeline, nominal, kind=kind, lengths=lengths, offsets=coarse)[0]
+    scored = {
+        kind: _near_best(readings, timeline, nominal, kind=kind, lengths=lengths)
         for kind, lengths in (("boxcar", _WINDOWS), ("lag", _LAGS))
     }
-    fine: dict[str, tuple[Floats, Floats, Floats]] = {}
-    for kind, lengths in (("boxcar", _WINDOWS), ("lag", _LAGS)):
-        middle = float(lengths[int(np.argmax(rough[kind]))])
-        near = middle * np.linspace(0.75, 1.3, 56)
-        scored = _best_offsets(readings, timeline, nominal, kind=kind, lengths=near, offsets=_OFFSETS[::2])
-        fine[kind] = (near, *scored)
-    gain = float(fine["boxcar"][1].max() - fine["lag"][1].max())
-    gain += _KIND_PRIOR if nominal.kind == "boxcar" else -_KIND_PRIOR
-    kind = "lag" if gain < -_DECISIVE else "boxcar"
-    lengths, value, at = fine[kind]
-    length_estimate = _peak(lengths, value)
-    weight = np.exp(value - value.max())
-    shift = float(weight @ at / weight.sum())
-    spread = float(np.sqrt(weight @ (at - shift) ** 2 / weight.sum()) + np.diff(_OFFSETS)[0])
-    offset = Estimate(shift, shift - Z90 * spread, shift + Z90 * spread)
+    log_odds = float(scored["boxcar"][1].max() - scored["lag"][1].max())
+    log_odds += _KIND_PRIOR if nominal.kind == "boxcar" else -_KIND_PRIOR
+    kind = "lag" if log_odds < -_DECISIVE else "boxcar"
+    lengths, value, at = scored[kind]
+    length_estimate, offset = _peak(lengths, value), _offset_estimate(value, at)
     best = replace(nominal, kind=kind, delay_s=0.0)
     best = (
         replace(best, window_s=length_estimate.value)
         if kind == "boxcar"
         else replace(best, lag_s=length_estimate.value)
     )
-    fit = respond(readings, timeline.shifted(shift), sensor_boxes(best, readings.jitter_s))
+    fit = respond(readings, timeline.shifted(offset.value), sensor_boxes(best, readings.jitter_s))
     swing = float(np.ptp(fit.fitted_w)) / max(fit.noise_w, 1e-9)
     reason = ""
-    if abs(gain) < _DECISIVE:
+    if abs(log_odds) < _DECISIVE:
         reason = "a window and a lag fit the log equally well: a window is assumed"
     if swing < _CLEAR:
         reason = "the readings hardly follow the activity: run a square wave"

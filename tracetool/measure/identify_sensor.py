@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Ints
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.hardware.load import load_gpu, match_gpu
@@ -18,9 +19,9 @@ from tracetool.hardware.sensors import Sensor
 from tracetool.measure.characterize import Characterized, Estimate, characterize
 from tracetool.measure.energy_tables import gain_basis
 from tracetool.measure.metered import MeteredGain, gain_against
-from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
 from tracetool.measure.sensors import candidate_sensors
-from tracetool.measure.timeline import build_timeline
+from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.sources.telemetry.logs import read_telemetry
 from tracetool.tables.activity_table import read_activity, read_meter
 from tracetool.tables.run import Run
@@ -51,7 +52,7 @@ class IdentifiedSensor:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return it as one row: values in milliseconds with both ends of their 90 % intervals."""
+        """Return field and values as one row: values in milliseconds, with their 90 % intervals."""
         out: dict[str, Any] = {"field": self.field, "kind": self.characterized.kind or None}
         for name in ("window", "lag", "update", "offset"):
             estimate: Estimate | None = getattr(self.characterized, f"{name}_s")
@@ -68,7 +69,7 @@ class IdentifiedSensor:
         return {**out, "note": self.characterized.reason or None}
 
     def in_words(self) -> dict[str, str]:
-        """Return it as people read it: each value with its 90 % interval, a dash where the log is silent."""
+        """Return the row as text: each value with its 90 % interval, a dash where the log shows none."""
         row = self.row()
         out = {"kind": row["kind"] or "-"}
         for name in ("window", "lag", "update", "offset"):
@@ -88,15 +89,15 @@ class IdentifiedSensor:
         for name, value in (("window", sensor.window_s), ("lag", sensor.lag_s), ("update", sensor.update_s)):
             if np.isfinite(value) and value > 0:
                 lines.append(f"{name}_ms = {value * _MS:.2f}")
-        told_by = self.metered
-        if told_by is None:
+        metered = self.metered
+        if metered is None:
             return "\n".join([*lines, "# gain = ...      sensor over true power, from a meter", ""])
         lines += [
-            f"gain = {told_by.gain:.5f}  # reading = gain * true + offset_w, {told_by.readings} readings",
-            f"gain_sd = {told_by.gain_sd:.5f}",
-            f"offset_w = {told_by.offset_w:.3f}",
-            f"offset_sd_w = {told_by.offset_sd_w:.3f}  # at the pivot",
-            f"pivot_w = {told_by.pivot_w:.1f}",
+            f"gain = {metered.gain:.5f}  # reading = gain * true + offset_w, {metered.readings} readings",
+            f"gain_sd = {metered.gain_sd:.5f}",
+            f"offset_w = {metered.offset_w:.3f}",
+            f"offset_sd_w = {metered.offset_sd_w:.3f}  # at the pivot",
+            f"pivot_w = {metered.pivot_w:.1f}",
         ]
         return "\n".join([*lines, ""])
 
@@ -133,62 +134,91 @@ def identify_sensor(
         Which GPU of the log; by default its first.
     meter : path, optional
         A physical meter's table beside the log (``time_us`` UTC, ``power_w``), on the log's clock to 50 ms:
-        it tells gain and offset.
+        it determines gain and offset.
 
     Raises
     ------
     BadInput
-        If a file cannot be used or the log tells nothing.
+        If a file cannot be used or the log shows no sensor.
     """
     if is_run_path(source):
         run = Run.open(source)
-        telemetry = run.telemetry
         if power:
             raise BadInput("a run is identified by its own log", "ingest it with --power LOG")
-        kernels = run.kernels
-        kernel_device = (
-            int(kernels["device"].mode().sort()[0]) if kernels.height and device is None else device or 0
-        )
-        kernels = kernels.filter(pl.col("device") == kernel_device)
-        start = kernels["start_ns"].to_numpy()
-        end = start + kernels["duration_ns"].to_numpy()
-        device_rows = run.devices.filter(pl.col("device") == kernel_device).to_dicts()
-        gpu = gpu or (
-            device_rows[0].get("gpu") or match_gpu(device_rows[0].get("name") or "") if device_rows else None
-        )
-        jitter = 2e-5
+        load = _load_of_run(run, gpu, device)
     else:
-        table = read_activity(source)
-        if not power:
-            raise BadInput.in_file(source, "is a table of activities without a power log", "give --power LOG")
-        telemetry = pl.concat([read_telemetry(p, tz) for p in power])
-        start, end = table["start_us"].to_numpy() * 1000, table["end_us"].to_numpy() * 1000
-        kernel_device, jitter = device or 0, 3e-4
-    logged = telemetry_devices(telemetry)
+        load = _load_of_table(source, power, tz, gpu, device)
+    logged = telemetry_devices(load.telemetry)
     if not logged:
         raise BadInput.in_file(source, "has no power readings beside it")
-    chosen = kernel_device if kernel_device in logged else logged[0]
-    origin = int(telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
-    first = (start - origin).astype(np.float64) * _NS
-    last = (end - origin).astype(np.float64) * _NS
-    timeline = build_timeline(first, last, np.zeros(len(first), np.int64), 1, jitter)
-    gpu_spec = load_gpu(gpu, part="sensor") if gpu else None
+    chosen = load.device if load.device in logged else logged[0]
+    origin_ns = int(load.telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
+    timeline = load.timeline(origin_ns)
+    gpu_spec = load_gpu(load.gpu, part="sensor") if load.gpu else None
     true = read_meter(meter) if meter is not None else None
     identified: list[IdentifiedSensor] = []
-    for log in power_logs(telemetry, chosen, origin):
+    for log in power_logs(load.telemetry, chosen, origin_ns):
         nominal = candidate_sensors(gpu_spec, log.field)[0]
-        characterized = characterize(log, timeline, nominal)
-        one = IdentifiedSensor(log.field, characterized, nominal)
+        one = IdentifiedSensor(log.field, characterize(log, timeline, nominal), nominal)
         if true is not None:
-            time = (true["time_us"].to_numpy() * 1e3 - origin) * _NS
-            try:
-                metered = gain_against(log, one.sensor(), time, true["power_w"].to_numpy())
-            except BadInput:
-                if (
-                    not identified
-                ):  # the field attribution uses must have its gain; others may be too slow for one
-                    raise
-            else:
-                one = replace(one, metered=metered)
+            # the field attribution uses must have its gain; others may be too slow for one
+            one = _with_gain(one, log, true, origin_ns, required=not identified)
         identified.append(one)
     return identified
+
+
+@dataclass(frozen=True)
+class _Load:
+    """Activity of one GPU and the telemetry beside it."""
+
+    telemetry: pl.DataFrame
+    start_ns: Ints
+    end_ns: Ints
+    device: int
+    gpu: str | None
+    jitter_s: float  # error of a start or end [s]
+
+    def timeline(self, origin_ns: int) -> Timeline:
+        """Return the activity as one class, in seconds from ``origin_ns``."""
+        start_s, end_s = (
+            (ends - origin_ns).astype(np.float64) * _NS for ends in (self.start_ns, self.end_ns)
+        )
+        return build_timeline(start_s, end_s, np.zeros(len(start_s), np.int64), 1, self.jitter_s)
+
+
+def _load_of_run(run: Run, gpu: str | None, device: int | None) -> _Load:
+    """Return the kernels of a run's GPU, by default of the one with most of them, and its telemetry."""
+    kernels = run.kernels
+    if device is None:
+        device = int(kernels["device"].mode().sort()[0]) if kernels.height else 0
+    kernels = kernels.filter(pl.col("device") == device)
+    start_ns = kernels["start_ns"].to_numpy()
+    rows = run.devices.filter(pl.col("device") == device).to_dicts()
+    gpu = gpu or (rows[0].get("gpu") or match_gpu(rows[0].get("name") or "") if rows else None)
+    return _Load(run.telemetry, start_ns, start_ns + kernels["duration_ns"].to_numpy(), device, gpu, 2e-5)
+
+
+def _load_of_table(
+    source: str | os.PathLike[str], power: Sequence[Path], tz: str | None, gpu: str | None, device: int | None
+) -> _Load:
+    """Return the activities of a table, and the telemetry of the power logs beside it."""
+    table = read_activity(source)
+    if not power:
+        raise BadInput.in_file(source, "is a table of activities without a power log", "give --power LOG")
+    telemetry = pl.concat([read_telemetry(p, tz) for p in power])
+    start_ns, end_ns = (table[column].to_numpy() * 1000 for column in ("start_us", "end_us"))
+    return _Load(telemetry, start_ns, end_ns, device or 0, gpu, 3e-4)
+
+
+def _with_gain(
+    identified: IdentifiedSensor, log: PowerLog, meter: pl.DataFrame, origin_ns: int, *, required: bool
+) -> IdentifiedSensor:
+    """Return a sensor with its gain and offset by a meter; without where they are open, unless required."""
+    time_s = (meter["time_us"].to_numpy() * 1e3 - origin_ns) * _NS
+    try:
+        metered = gain_against(log, identified.sensor(), time_s, meter["power_w"].to_numpy())
+    except BadInput:
+        if required:
+            raise
+        return identified
+    return replace(identified, metered=metered)

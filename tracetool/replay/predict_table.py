@@ -62,7 +62,7 @@ class PredictedTable:
 
 @dataclass(frozen=True)
 class _Case:
-    """What is predicted: a table's rows on a GPU at some clocks, and under which conditions."""
+    """A prediction to make: a table's rows on a GPU, the clocks and the conditions."""
 
     table: InputTable
     rows: OperatorColumns
@@ -157,11 +157,6 @@ def predict_table(
         *checked_cap(power_cap_w, gpu_spec),
         *checked_memory(mem_clock_mhz, gpu_spec),
     ]
-    conditions = {
-        "mem_clock_mhz": mem_clock_mhz,
-        "power_cap_w": power_cap_w,
-        **assumed.options(gpu_spec),
-    }
     of_kernels = table.kind == "kernels"
     case = _Case(
         table,
@@ -169,19 +164,27 @@ def predict_table(
         gpu_spec,
         clocks,
         assumed,
-        conditions,
+        {"mem_clock_mhz": mem_clock_mhz, "power_cap_w": power_cap_w, **assumed.options(gpu_spec)},
         anchored=of_kernels and anchor is not False,
         from_others=of_kernels and from_others,
     )
-    predicted = case.predicted(clocks)
+    return _predicted_table(case, condition_notes, launch, fused_attention=fused_attention)
+
+
+def _predicted_table(
+    case: _Case, condition_notes: Sequence[str], launch: Launch, *, fused_attention: bool
+) -> PredictedTable:
+    """Return predictions, totals and notes of a case; notes on its conditions come first."""
+    table = case.table
+    predicted = case.predicted(case.clocks_mhz)
     time_s = np.bincount(table.index, table.counts, len(case.rows)) * predicted.timing.duration_s[:, 0]
-    common = usual_optimum(case.rows, gpu_spec, time_s, conditions, anchored=case.anchored)
+    common = usual_optimum(case.rows, case.gpu, time_s, case.conditions, anchored=case.anchored)
     totals, total_notes, total_info = (
         _kernel_totals(case, predicted, common)
-        if of_kernels
+        if case.of_kernels
         else _operator_totals(case, predicted, launch, fused_attention=fused_attention)
     )
-    notes = [*condition_notes, *_row_notes(case, predicted, power_cap_w), *total_notes]
+    notes = (*condition_notes, *_row_notes(case, predicted), *total_notes)
     info = {
         "kind": table.kind,
         "anchor": "measured" if case.anchored else "others" if case.from_others else "none",
@@ -189,7 +192,7 @@ def predict_table(
         **total_info,
     }
     frame = with_inputs(table, prediction_frame(predicted))
-    return PredictedTable(frame, totals, gpu_spec.name, tuple(notes), info, common)
+    return PredictedTable(frame, totals, case.gpu.name, notes, info, common)
 
 
 def _rows_of(table: InputTable, gpu: Gpu, assumed: Assumptions) -> OperatorColumns:
@@ -206,7 +209,7 @@ def _rows_of(table: InputTable, gpu: Gpu, assumed: Assumptions) -> OperatorColum
     return assumed.on_measured(with_recorded_clock(table.rows, gpu.clock_boost_mhz))
 
 
-def _row_notes(case: _Case, predicted: Prediction, power_cap_w: float | None) -> list[str]:
+def _row_notes(case: _Case, predicted: Prediction) -> list[str]:
     """Return notes on the rows: what their figures rest on, and what is implausible."""
     rows, gpu = case.rows, case.gpu
     notes = [*prior_notes(gpu, rows, predicted), *content_notes(rows), *unread_notes(case.table)]
@@ -216,7 +219,7 @@ def _row_notes(case: _Case, predicted: Prediction, power_cap_w: float | None) ->
         notes += shared_page_notes(rows, gpu, calibration)
         notes += [note for note in unfitted_notes(priced_stacks(rows, gpu)) if note not in notes]
     if case.anchored:
-        notes += plausibility_notes(rows, gpu, predicted, case.power, power_cap_w)
+        notes += plausibility_notes(rows, gpu, predicted, case.power, case.conditions["power_cap_w"])
     return notes + predicted_breaches(rows, gpu, predicted, case.power)
 
 

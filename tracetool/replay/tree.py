@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,24 +119,10 @@ def tree(
         .to_numpy()
     )
     distinct = placed.unique("node").sort("node")
-    count = distinct.height
-    shift = node + 1
     added = pl.DataFrame() if sums is None else sums
-    own_sums = np.stack(
-        [
-            np.bincount(shift, minlength=count + 1).astype(np.float64),
-            np.bincount(shift, weights=(costs.end_ns - costs.start_ns) * 1e-6, minlength=count + 1),
-            np.bincount(shift, weights=costs.energy_j, minlength=count + 1),
-            *(np.bincount(shift, weights=added[c].to_numpy(), minlength=count + 1) for c in added.columns),
-        ]
-    )
-    path_sums = own_sums.copy()
-    above, depth = distinct["above"].to_numpy(), distinct["depth"].to_numpy()
-    for level in range(int(depth.max(initial=0)), 0, -1):
-        at_level = np.flatnonzero(depth == level)
-        for total in path_sums:
-            np.add.at(total, above[at_level] + 1, total[at_level + 1])
-    text, order = _ordered(distinct, above, path_sums[2, 1:])
+    own_sums = _own_sums(node, distinct.height, costs, added)
+    path_sums = _with_descendants(own_sums, distinct)
+    text, order = _ordered(distinct, path_sums[2, 1:])
     table = pl.DataFrame(
         {
             "path": pl.Series(text, dtype=pl.String),
@@ -149,28 +136,63 @@ def tree(
         }
     )[order].filter(pl.col("launches") > 0)
     if own_sums[0, 0]:
-        outside = {
-            "path": ["(none)"],
-            "name": ["(none)"],
-            "depth": pl.Series([0], dtype=pl.Int32),
-            "launches": [int(own_sums[0, 0])],
-            "device_time_ms": [own_sums[1, 0]],
-            "energy_j": [own_sums[2, 0]],
-            "self_energy_j": [own_sums[2, 0]],
-            **{c: [own_sums[3 + i, 0]] for i, c in enumerate(added.columns)},
-        }
-        table = pl.concat([table, pl.DataFrame(outside)])
+        table = pl.concat([table, _outside(own_sums[:, 0], added.columns)])
     total_j = float(costs.energy_j.sum())
     share = pl.col("energy_j") / total_j if total_j > 0 else pl.lit(0.0)
     return table.with_columns(share.alias("share"))
 
 
-def _ordered(distinct: pl.DataFrame, above: Ints, energy: Floats) -> tuple[list[str], Ints]:
+def _own_sums(node: Ints, count: int, costs: Costs, added: pl.DataFrame) -> Floats:
+    """Return launches, time, energy and the columns of ``added``, summed over activities by node.
+
+    Shape (3 + columns, count + 1); the first column of the result is of activities outside any node, whose
+    ``node`` is -1. [1], [ms], [J]
+    """
+    shift = node + 1
+    return np.stack(
+        [
+            np.bincount(shift, minlength=count + 1).astype(np.float64),
+            np.bincount(shift, weights=(costs.end_ns - costs.start_ns) * 1e-6, minlength=count + 1),
+            np.bincount(shift, weights=costs.energy_j, minlength=count + 1),
+            *(np.bincount(shift, weights=added[c].to_numpy(), minlength=count + 1) for c in added.columns),
+        ]
+    )
+
+
+def _with_descendants(own_sums: Floats, distinct: pl.DataFrame) -> Floats:
+    """Return the sums of every node with those of its descendants, the deepest level added first."""
+    path_sums = own_sums.copy()
+    above, depth = distinct["above"].to_numpy(), distinct["depth"].to_numpy()
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        at_level = np.flatnonzero(depth == level)
+        for total in path_sums:
+            np.add.at(total, above[at_level] + 1, total[at_level + 1])
+    return path_sums
+
+
+def _outside(sums: Floats, added: Sequence[str]) -> pl.DataFrame:
+    """Return the row of the path ``(none)``: activities outside any node, with the columns ``added``."""
+    launches, time_ms, energy_j, *added_sums = sums
+    return pl.DataFrame(
+        {
+            "path": ["(none)"],
+            "name": ["(none)"],
+            "depth": pl.Series([0], dtype=pl.Int32),
+            "launches": [int(launches)],
+            "device_time_ms": [time_ms],
+            "energy_j": [energy_j],
+            "self_energy_j": [energy_j],
+            **{c: [total] for c, total in zip(added, added_sums, strict=True)},
+        }
+    )
+
+
+def _ordered(distinct: pl.DataFrame, energy: Floats) -> tuple[list[str], Ints]:
     """Return the text of every path, and an order: children behind their parent, highest energy first."""
     names = distinct["name"].to_list()
     text: list[str] = []
     children: dict[int, list[int]] = {}
-    for i, (name, parent) in enumerate(zip(names, above.tolist(), strict=True)):
+    for i, (name, parent) in enumerate(zip(names, distinct["above"].to_list(), strict=True)):
         text.append(name if parent < 0 else f"{text[parent]} / {name}")
         children.setdefault(parent, []).append(i)
     order: list[int] = []

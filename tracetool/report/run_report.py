@@ -98,9 +98,7 @@ def report_run(
         return _large_page(opened, gpu=gpu, clock_mhz=clock_mhz, power=power, tz=tz, steps=steps)
     keys = _keys(opened, by, depth)
     if base is not None:
-        for path in expand([Path(base)]):
-            if path.is_dir():
-                Run.open(path)  # a broken one is told before all else is worked out
+        _check_base(Path(base))
     steps.step("predicting", 0.1)
     alone = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
     steps.step("attributing", 0.3)
@@ -114,17 +112,23 @@ def report_run(
     at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
     page = replace(page, over_time=power_over_time(anchored, at))
     booked = ledger(opened, gpu=gpu, power=power, tz=tz)
-    energies = booked.energies
-    page = replace(page, budget=time_budget(opened, energies=energies))
+    page = replace(page, budget=time_budget(opened, energies=booked.energies))
     steps.step("diagnosing", 0.85)
-    chosen = tuple(findings(opened, booked, gpu))
-    page = replace(page, diagnosis=Diagnosed(booked.totals, chosen, booked.gap_notes))
+    diagnosis = Diagnosed(booked.totals, tuple(findings(opened, booked, gpu)), booked.gap_notes)
+    page = replace(page, diagnosis=diagnosis)
     if keys:
-        page = replace(page, groups=energy_by(opened, keys, depth=depth, energies=energies))
+        page = replace(page, groups=energy_by(opened, keys, depth=depth, energies=booked.energies))
     if base is None:
         return page
     steps.step("comparing with the base", 0.9)
     return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
+
+
+def _check_base(base: Path) -> None:
+    """Open every run of a base, so that a broken one fails before the work."""
+    for path in expand([base]):
+        if path.is_dir():
+            Run.open(path)
 
 
 def _large_page(

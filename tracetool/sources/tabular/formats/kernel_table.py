@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -105,6 +106,33 @@ def _time(frame: pl.DataFrame, units: dict[str, float]) -> pl.Expr | None:
     return (pl.col(header).cast(_F, strict=False) * units[header]).round().cast(_I, strict=False)
 
 
+def _span(frame: pl.DataFrame, warnings: list[str]) -> tuple[pl.Expr, pl.Expr | None]:
+    """Return start and end of each launch, the end None without durations or ends. [ns]
+
+    Without start times launches are laid end to end, which is noted in ``warnings``.
+    """
+    start, length, end = (_time(frame, units) for units in (_STARTS, _LENGTHS, _ENDS))
+    if start is not None:
+        return start, end if length is None else start + length
+    warnings.append("no start times: the kernels are laid end to end in the order given")
+    length = length if length is not None else pl.lit(None, dtype=_I)
+    clean = pl.when(length.is_between(0, 10**15)).then(length)
+    start = clean.fill_null(0).cum_sum() - clean.fill_null(0)
+    return start, start + clean
+
+
+def _kind(columns: Sequence[str]) -> pl.Expr:
+    """Return the kind of each activity: the one its row states, else by the profiler's name of copies."""
+    copies = pl.col("name").str.contains(r"^\[CUDA mem(?:cpy|set)")
+    sets = copies & pl.col("name").str.contains("memset")
+    kind = (
+        pl.when(sets).then(pl.lit("memset")).when(copies).then(pl.lit("memcpy")).otherwise(pl.lit("kernel"))
+    )
+    if "kind" not in columns:
+        return kind
+    return pl.when(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).then(pl.col("kind")).otherwise(kind)
+
+
 def read(path: Path, options: ReadOptions) -> Trace:
     """Return the launches; without start times they are laid end to end in the order given.
 
@@ -120,15 +148,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     if not frame.height:
         raise BadInput.in_file(path, "has a header and no row", "write one row per kernel launch")
     trace = Trace("kernel table", Clock("session", basis="times as the table gives them"))
-    start, length, end = (_time(frame, units) for units in (_STARTS, _LENGTHS, _ENDS))
-    if start is None:
-        trace.warnings.append("no start times: the kernels are laid end to end in the order given")
-        length = length if length is not None else pl.lit(None, dtype=_I)
-        clean = pl.when(length.is_between(0, 10**15)).then(length)
-        start = clean.fill_null(0).cum_sum() - clean.fill_null(0)
-        end = start + clean
-    elif length is not None:
-        end = start + length
+    start, end = _span(frame, trace.warnings)
     if end is None:
         raise BadInput.in_file(path, "has neither durations nor ends", "add a column duration_us")
     name = next((n for n in _NAMES if n in frame.columns), None)
@@ -139,26 +159,18 @@ def read(path: Path, options: ReadOptions) -> Trace:
         for column, spellings in _WHOLE.items()
         if (header := next((s for s in spellings if s in frame.columns), None))
     ]
-    device = "device" if "device" in frame.columns else None
-    text = pl.col(device).cast(_S) if device else pl.lit("0")
+    label = pl.col("device").cast(_S) if "device" in frame.columns else pl.lit("0")
     frame = frame.with_columns(
         *integer_columns,
         start_ns=start,
         end_ns=end,
         name=clean_text(pl.col(name).cast(_S)),
-        label=text.fill_null("0"),
+        label=label.fill_null("0"),
     )
-    copies = pl.col("name").str.contains(r"^\[CUDA mem(?:cpy|set)")
-    sets = copies & pl.col("name").str.contains("memset")
-    kind = (
-        pl.when(sets).then(pl.lit("memset")).when(copies).then(pl.lit("memcpy")).otherwise(pl.lit("kernel"))
-    )
-    if "kind" in frame.columns:
-        kind = (
-            pl.when(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).then(pl.col("kind")).otherwise(kind)
-        )
     frame = frame.with_columns(
-        kind=kind, device=pl.col("label").rank("dense").cast(pl.Int32) - 1, place=pl.format("row {}", "line")
+        kind=_kind(frame.columns),
+        device=pl.col("label").rank("dense").cast(pl.Int32) - 1,
+        place=pl.format("row {}", "line"),
     )
     columns = [
         "start_ns",
@@ -169,12 +181,18 @@ def read(path: Path, options: ReadOptions) -> Trace:
         "place",
         *[e.meta.output_name() for e in integer_columns],
     ]
-    labels = frame.select("device", "label").unique("device").sort("device")
-    trace.devices = labels.select("device", name=pl.when(pl.col("label").str.contains("[A-Za-z]")).then(
-        clean_text(pl.col("label").str.replace(r"\s*\(\d+\)\s*$", ""))
-    ))  # fmt: skip
+    trace.devices = _devices(frame)
     trace.activities = frame.select(columns)
     return trace
+
+
+def _devices(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return number and name of each device; a label without letters is a number, not a name."""
+    labels = frame.select("device", "label").unique("device").sort("device")
+    named = pl.when(pl.col("label").str.contains("[A-Za-z]"))
+    return labels.select(
+        "device", name=named.then(clean_text(pl.col("label").str.replace(r"\s*\(\d+\)\s*$", "")))
+    )
 
 
 FORMAT = Format(
