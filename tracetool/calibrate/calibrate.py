@@ -53,7 +53,7 @@ def calibrate(
     Raises
     ------
     BadInput
-        If a table or run cannot be used, or no coefficient can be told from them.
+        If a table or run cannot be used, or they determine no coefficient.
     """
     reporter = progress or Silent()
     gpu_spec = load_gpu(gpu)

@@ -1,4 +1,4 @@
-"""Intervals that hold: quantiles of what was held back, counted in groups of shapes, kind by kind."""
+"""Calibrated intervals: quantiles of held-out errors, counted in groups of shapes, kind by kind."""
 
 from __future__ import annotations
 

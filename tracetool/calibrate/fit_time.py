@@ -82,8 +82,8 @@ def fit_time(
     -------
     TimeFit
         Final coefficients rest on all rows; the errors and bands stated, on shape groups held back: each
-        of three parts is told by a fit to the other two. Sizes and habits of the library are chosen once, on
-        the first two.
+        of three parts is predicted by a fit to the other two. Sizes and habits of the library are chosen
+        once, on the first two.
     """
     clock = (
         np.full(len(rows), gpu.clock_boost_mhz) if clock_mhz is None else np.asarray(clock_mhz, np.float64)

@@ -1,7 +1,7 @@
 """Fit one set of coefficients to rows of several GPUs at once, each coefficient held near a center.
 
 What is fitted is the habit of an implementation: its tiles, its steps, its launches. The GPUs differ by the
-numbers of their sheets; where those do not tell the kernels of two architectures apart, an architecture gets
+numbers of their sheets; where those do not separate the kernels of two architectures, an architecture gets
 factors of its own, drawn towards 1.
 """
 
@@ -270,7 +270,7 @@ def posterior(
 ) -> tuple[float, dict[str, float]]:
     """Return what :func:`fit_near` minimizes, and the standard deviation of ln of each coefficient.
 
-    Without rows that is ``sd``; the rows take from it what they tell (the Laplace approximation).
+    Without rows that is ``sd``; the rows reduce it (the Laplace approximation).
     """
     problem = _Problem.of(law, rows_by_gpu, values, center, sd)
     x = np.log([values[k] for k in problem.names])

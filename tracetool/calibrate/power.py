@@ -32,7 +32,7 @@ from tracetool.tables.run_folder import is_run_path
 _MONITORED = "activity"
 #: Of fewer groups than this none can be left out.
 _FEWEST_GROUPS = 3
-#: From this many clocks on kernels tell the voltage, where nothing else does. [1] A prior.
+#: From this many clocks on kernels determine the voltage, where nothing else does. [1] A prior.
 _CLOCKS_OF_VOLTAGE = 5
 
 
@@ -139,9 +139,9 @@ def calibrate_power(gpu: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     Raises
     ------
     BadInput
-        If no coefficient can be told from it.
+        If it determines no coefficient.
     """
-    # Sweeps tell base and voltage alone, which a delivered calibration knows better than a description.
+    # Sweeps determine base and voltage alone, which a delivered calibration knows better than a description.
     power = power_calibration_of(gpu)
     start = next((c for c in (power, power.monitored) if c and c.basis == "calibrated"), power)
     notes: list[str] = []

@@ -20,7 +20,7 @@ _UNITS: Final = {
     "active_pj_per_clock_sm": "pJ/clk/SM", "dram_pj_per_byte": "pJ/B", "link_pj_per_byte": "pJ/B",
     "shared_pj": "pJ/B", "l2_pj": "pJ/B", "stream_pj": "pJ/B", "int_pj": "pJ/op", "sfu_pj": "pJ/op",
 }  # fmt: skip
-#: Half-width of the knee of a voltage that a few kernels told, relative: with it, no voltage was read.
+#: Half-width of the knee of a voltage fitted to a few kernels, relative: with it, no voltage was read.
 _KNEE_OPEN: Final = 0.15
 #: A coefficient of which the rows removed less than this share of the prior's variance is left to the prior.
 LEAST_DATA_SHARE: Final = 0.15
@@ -49,7 +49,7 @@ def calibration_toml(
 ) -> str:
     """Return the text of a calibration file.
 
-    The base is written whole. Other coefficients the rows told little of are left out, so that
+    The base is written whole. Other coefficients the rows hardly determine are left out, so that
     they stay the prior's and follow it.
 
     Parameters

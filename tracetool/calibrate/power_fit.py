@@ -159,7 +159,7 @@ def fit_power(
 
     Minimizes the relative residuals (Huber) plus the squared distance to the prior in units of its
     spread, under non-negativity and the orders of ``ORDER``. With ``fit_voltage``, knee and rise of
-    the voltage curve are fitted too; its floor cannot be told from power and stays.
+    the voltage curve are fitted too; its floor is not identifiable from power and stays.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class HeldOut:
 
     @property
     def relative_sd(self) -> float:
-        """Spread such that a normal interval of 90 % holds 90 % of the rows."""
+        """Spread such that a normal interval of 90 % contains 90 % of the rows."""
         return float(np.quantile(np.abs(np.log1p(np.maximum(self.residual, -0.95))), 0.9) / 1.6448536)
 
 

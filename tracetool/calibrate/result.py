@@ -13,7 +13,7 @@ from tracetool.calibrate.second_clock import NextClock
 class CalibrationResult:
     """A calibration file's text, and the data behind it.
 
-    ``coefficients`` has one row per coefficient with its spread and whether the data told it,
+    ``coefficients`` has one row per coefficient with its spread and whether the data determined it,
     ``errors`` one per kind of table with the held-out error and the plain baselines, ``rejected``
     the rows no fit saw.
     """

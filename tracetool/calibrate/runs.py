@@ -34,7 +34,7 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     """Return the kernels of a run whose power its log identifies, as rows of a power fit.
 
     Kernels of known shape give energies per count. The others are kept as a sweep: the same kernel in
-    runs at other clocks tells base and voltage. Power between kernels, at the clock of the run, is the
+    runs at other clocks determines base and voltage. Power between kernels, at the clock of the run, is the
     base alone. What the log cannot identify is left out with the reason.
 
     Raises

@@ -15,11 +15,11 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import PowerCalibration
 
-#: Fewer clocks than this tell nothing of the voltage.
+#: Fewer clocks than this do not determine the voltage.
 _FEWEST_CLOCKS = 5
 #: Lowest clocks whose readings lie further than this from what the clocks above say are of another state.
 _OTHER_STATE: Final = 0.1
-#: A state is told by this share of the clocks, from the highest down.
+#: A state is recognized from this share of the clocks, from the highest down.
 _SURE_SHARE: Final = 0.5
 #: Of more rows than this the fit is to some clocks only; its errors are of all.
 _MANY_ROWS: Final = 3000
@@ -59,7 +59,7 @@ def fitted_sweep(
     if len(clocks) >= 4 * _FEWEST_CLOCKS:
         sure = _fit(take(rows, upper), prior, curve, free)
         off = unseen_residual(rows, upper, prior, sure.voltage, sure.leakage_per_v)
-        # what does not explain its own readings tells nothing of others
+        # what does not explain its own readings predicts no others
         if np.nanmedian(np.abs(off[upper])) <= _OTHER_STATE / 2.0:
             in_state = upper | (rows.clock_mhz > _highest_of_another_state(rows.clock_mhz, off))
     fit = _fit(take(rows, in_state), prior, curve, free)

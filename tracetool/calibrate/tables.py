@@ -1,4 +1,4 @@
-"""What a table given to calibrate holds, and its rows as measurements of power."""
+"""Content of a table given to calibrate, and its rows as measurements of power."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def implausible(measured: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Fl
 
 
 def _groups(frame: pl.DataFrame) -> Texts:
-    """What is held out together: column ``group``, else the program, its inputs taken as one."""
+    """Return the groups to hold out: column ``group``, else the program, its inputs taken as one."""
     column = next((c for c in ("group", "kernel", "name", "workload") if c in frame.columns), None)
     if column is None:
         return np.full(frame.height, "(all)", dtype=object)

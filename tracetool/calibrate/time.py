@@ -50,7 +50,7 @@ CHOICE_ROWS: Final = 450
 #: implementation.
 FEWEST_ROWS: Final = 5
 LEAST_ROWS: Final = 100
-#: Parts the shape groups fall into: each is held back once to tell the error.
+#: Parts the shape groups fall into: each is held out once to measure the error.
 FOLDS: Final = 3
 #: A residual beyond this counts as an outlier: ln of a factor.
 ROBUST: Final = 0.06
@@ -66,7 +66,7 @@ PULL: Final = 0.15
 
 @dataclass(frozen=True)
 class LawFit:
-    """One law's coefficients, their uncertainty, and the error on rows that were held back."""
+    """One law's coefficients, their uncertainty, and the error on held-out rows."""
 
     values: Mapping[str, float]
     low: Mapping[str, float]  # 90 % bounds of each fitted coefficient
@@ -219,7 +219,7 @@ def best_choices(
             for value in coefficient.choices:
                 if value == best[name] or value in coefficient.stated_choices:
                     continue
-                # what no row tells from the best is none: a few steps more would make it look better
+                # a choice no row separates from the best is none: a few steps more would make it look better
                 if abs(fit({**best, name: value}, 0)[1] - cost) <= _SAME_COST * cost:
                     continue
                 candidate, other_cost = fit({**best, name: value}, trial_steps)

@@ -120,7 +120,7 @@ class Timed:
 
 
 def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
-    """Return the operators of a table or run with their durations; None if it holds no shapes.
+    """Return the operators of a table or run with their durations; None if it has no shapes.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
 
 
 def has_power(path: str | os.PathLike[str]) -> bool:
-    """Return whether a table states power or energy, or a run holds a power log.
+    """Return whether a table states power or energy, or a run has a power log.
 
     Raises
     ------

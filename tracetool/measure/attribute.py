@@ -133,7 +133,7 @@ def attribute_run(
     run : Run or path
         The run; its telemetry is used unless ``power`` is given.
     gpu : str, optional
-        Name of the GPU; by default the one the run recorded. It tells the sensor.
+        Name of the GPU; by default the one the run recorded. It determines the sensor.
     power : sequence of path, optional
         Power logs to use in place of the run's; the run must be on UTC.
     tz : str, optional
@@ -249,7 +249,7 @@ def attribute_activity(
     tz : str, optional
         Zone of logs in local time, e.g. ``+02:00``.
     gpu : str, optional
-        Name of the GPU: it tells the sensor. Without it the log chooses among all classes.
+        Name of the GPU: it determines the sensor. Without it the log chooses among all classes.
     device : int, optional
         Which GPU of the log ran it; by default its first, of benchmarks all.
     windows, sensor_file, prior : optional

@@ -10,7 +10,7 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.measure.attribution import ClassEnergy
 
-#: A wait that the log does not tell may be this share of its collective before that is not told either. [1]
+#: An unidentified wait may be this share of its collective before that is unidentified too. [1]
 _UNCLEAR_SHARE = 0.25
 #: A sum is identified when its deviation, the sensor's gain and offset aside, stays below this share of it:
 #: its 90 % interval then reaches 3 % either way. [1]
@@ -81,7 +81,7 @@ class SummedEnergy:
     energy_j: Floats  # (g,)
     low_j: Floats
     high_j: Floats
-    identified: Ints  # (g,) 1 where the log tells the set from the rest
+    identified: Ints  # (g,) 1 where the log separates the set from the rest
     own_deviation_j: Floats  # (g,) without the sensor's gain and offset
     share: Floats  # (g, k + 2) of each class' time
     launch_variance_j2: Floats  # (g,) of the sets' launches being some of their classes'

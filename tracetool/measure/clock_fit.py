@@ -1,6 +1,6 @@
 """Offset between two clocks that share no reference, and its uncertainty.
 
-Found from the readings alone: power rises where work starts. What a reading cannot tell (which of the
+Found from the readings alone: power rises where work starts. What a reading cannot show (which of the
 sensors a GPU may have, how old it is when it is read, what power each piece of work draws) is not
 assumed but averaged over, so that the interval holds.
 """
@@ -37,7 +37,7 @@ _AGES = 5
 _EDGE_SD_S = 0.002
 #: Likely places whose noise is estimated.
 _PLACES = 3
-#: Variance of what no reading tells beforehand: the level and the swing of power, over the readings'.
+#: Prior variance: the level and the swing of power, over the readings'.
 _FLAT = 100.0
 #: Stamps of one log scatter by this much between its parts. [s]
 _PART_SD_S = 0.001
@@ -168,7 +168,7 @@ def _place_stretch(stretch: Readings, timeline: Timeline, boxes: Boxes) -> tuple
 
 
 def _apart(values: Floats) -> list[int]:
-    """Return the places of the highest values, none beside another."""
+    """Return the places of the highest values, no two adjacent."""
     candidates = values.copy()
     out = []
     for _ in range(_PLACES):

@@ -8,7 +8,7 @@ from tracetool.core.arrays import Floats
 
 
 def by_time(seconds: Floats, total_j: float) -> Floats:
-    """Return the total shared out by time. Shape (k,). [J]
+    """Return the total divided by time. Shape (k,). [J]
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def by_time(seconds: Floats, total_j: float) -> Floats:
 
 
 def by_model(seconds: Floats, power_w: Floats, total_j: float) -> Floats:
-    """Return the total shared out as a model's energies are. Shape (k,). [J]
+    """Return the total divided in proportion to a model's energies. Shape (k,). [J]
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an energy counter gained over each stretch of work, as equations in the powers of the classes."""
+"""Gain of an energy counter over each stretch of work, as equations in the powers of the classes."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def window_table(windows: pl.DataFrame, device_windows: Sequence[WindowEnergy]) 
 
 
 def alignment_record(observation: Observation) -> dict[str, Any]:
-    """Return where the timeline was put, in milliseconds."""
+    """Return the offset of the timeline, in milliseconds."""
     a = observation.alignment
     return {
         "offset_ms": a.offset_s * 1e3,
@@ -158,7 +158,7 @@ def sensor_record(observation: Observation) -> dict[str, Any]:
 
 
 def gain_basis(sensor: Sensor) -> str:
-    """Return in words what a sensor's gain rests on."""
+    """Return the basis of a sensor's gain, in words."""
     if sensor.source == "calibration file":
         return "calibration file"
     gain_measured = sensor.gain != 1.0 or sensor.offset_w != 0.0
@@ -170,7 +170,7 @@ def gain_basis(sensor: Sensor) -> str:
 
 
 def attribution_notes(observation: Observation, gpu_spec: Gpu | None) -> list[str]:
-    """Return what people should know of a log: its sensor and alignment."""
+    """Return notes on a log: its sensor and alignment."""
     s, a = observation.sensor, observation.alignment
     window = f"{s.window_s * 1e3:.0f} ms window" if s.kind == "boxcar" else f"{s.lag_s * 1e3:.0f} ms lag"
     title = gpu_spec.title if gpu_spec is not None else "an unnamed GPU"
@@ -187,7 +187,7 @@ def attribution_notes(observation: Observation, gpu_spec: Gpu | None) -> list[st
 
 
 def class_notes(class_energy: ClassEnergy) -> list[str]:
-    """Return which classes are not identifiable, and what groups of them used together."""
+    """Return notes on classes that are not identifiable, and on the joint energy of their groups."""
     unknown = int((~class_energy.identification.identified & (class_energy.seconds > 0)).sum())
     if not unknown:
         return []

@@ -30,7 +30,7 @@ class Boxes:
 
     @property
     def length_s(self) -> float:
-        """Length of the box whose weight is spread as far: a box's own. [s]"""
+        """Length of a box with the same spread of weight: a box's own. [s]"""
         middle = 0.5 * (self.back_s + self.front_s)
         mean = float(self.weight @ middle)
         spread = self.weight @ ((middle - mean) ** 2 + (self.back_s - self.front_s) ** 2 / 12.0)

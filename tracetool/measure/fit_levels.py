@@ -135,7 +135,7 @@ def fit_levels(
     -----
     Each reading is :math:`y_n = \sum_{s,j} K_{nsj} z_{sj} + \epsilon_n`, with :math:`K` the share of the
     filter in state :math:`s` and block :math:`j`. Levels follow a random walk whose steps have a
-    Student distribution (mostly none, sometimes a jump), and so does the noise; both are met by
+    Student distribution (mostly none, sometimes a jump), and so does the noise; both are modeled by
     iteratively reweighted least squares on a banded system. Gap power starts from a share of the
     way from idle to active, which readings soon override.
     """

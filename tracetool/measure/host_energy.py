@@ -159,7 +159,7 @@ def _meter(meter_rows: pl.DataFrame, start: int, end: int) -> _Energy | None:
 
 
 def _ends_error(time: Floats, power: Floats, spacing: float) -> float:
-    """Return how far off a counter's gain may be, its ends lying anywhere within a tick. [J]"""
+    """Return the error of a counter's gain, its ends being anywhere within a tick. [J]"""
     return (
         float(np.max(np.abs(power), initial=0.0)) * spacing * float(np.sqrt(2.0 / 12.0)) if len(time) else 0.0
     )

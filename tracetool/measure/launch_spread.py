@@ -20,7 +20,7 @@ _FARTHEST: Final = 4.0
 
 
 def launch_spread(design_of_log: Design, solved: Solution, power_w: Floats, length_s: float) -> float:
-    r"""Return by which share launches of one class differ in power, from what the readings miss by. [1]
+    r"""Return the relative difference in power of launches of one class, from the readings' residuals. [1]
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def launch_spread(design_of_log: Design, solved: Solution, power_w: Floats, leng
     -----
     A share :math:`a` of a window of length W filled by launches of length :math:`l` holds :math:`aW/l` of
     them, which miss by :math:`\sigma P\sqrt{a \min(a, l/W)}` where each differs by :math:`\sigma` by
-    itself; what is left of the misses' square beyond the noise tells :math:`\sigma`.
+    itself; what is left of the misses' square beyond the noise gives :math:`\sigma`.
     """
     k = design_of_log.classes
     matrix = design_of_log.matrix[:, :k].tocoo()

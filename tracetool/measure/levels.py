@@ -1,4 +1,4 @@
-"""Power over time as slowly changing levels: what windows of it hold, and how sure that is."""
+"""Power over time as slowly changing levels: the energy of windows, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Levels:
     fitted_w: Floats  # (n,) readings as reconstructed [W]
 
     def weights(self, start_s: Floats, end_s: Floats) -> sparse.csr_matrix:
-        """Return the seconds each window holds of each level, shape (w, 3 j). [s]"""
+        """Return the seconds of each level in each window, shape (w, 3 j). [s]"""
         return overlap(start_s, end_s, np.ones(len(start_s)), np.arange(len(start_s)), self)
 
     def energy(self, start_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
@@ -153,7 +153,7 @@ class Levels:
 def overlap(
     start_s: Floats, end_s: Floats, weight: Floats, owner: Ints, blocks: Levels | Blocks
 ) -> sparse.csr_matrix:
-    """Return the weighted seconds that intervals hold of each level, summed by owner.
+    """Return the weighted seconds of each level in intervals, summed by owner.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
 def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
     """Return time, energy and power of the gaps inside the run's window; None where the log determines none.
 
-    A log tells the power shortly after an activity and, where there is any, the power later on; time
+    A log shows the power shortly after an activity and, where there is any, the power later on; time
     after the last activity is in neither scope of the run.
     """
     watts = idle_watts(measured)

@@ -19,7 +19,7 @@ _CLOCK_S, _DRIFT = 0.05, 1.5e-3
 _STRETCHES, _RESAMPLES = 24, 400
 #: A straight line holds no better than this, whatever a short log says. [1], [W]
 _GAIN_FLOOR, _OFFSET_FLOOR_W = 0.001, 0.1
-#: Fewest readings, and the least spread of true power, that tell a gain. [1], [W]
+#: Fewest readings, and the least spread of true power, that determine a gain. [1], [W]
 _FEWEST, _LEAST_SWING_W = 12, 5.0
 #: A meter of another GPU, hour or unit also has its straight line: readings must follow the meter with at
 #: least this much of their variance, and no GPU on a meter was further off than 0.87 to 1.13. [1]

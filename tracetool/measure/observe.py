@@ -63,7 +63,7 @@ class Observation:
     alignment: Alignment
     timeline: Timeline  # moved to the log
     window_sd_s: float = 0.0  # what the log leaves open of the sensor's window [s]
-    placement: Placement | None = None  # both together, where one stretch of readings told them
+    placement: Placement | None = None  # both together, where one stretch of readings determined them
 
     def levels(
         self, offset_s: float = 0.0, ratio: Floats | None = None, like: Levels | None = None
@@ -113,7 +113,7 @@ def observe(
     Raises
     ------
     BadInput
-        If the log holds too few readings to tell anything.
+        If the log holds too few readings for any alignment.
     """
     if len(log.time_s) < 3:
         raise BadInput(

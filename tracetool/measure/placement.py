@@ -29,7 +29,7 @@ _LENGTHS, _LENGTH_REACH = 17, (-2.5, 0.4)
 _FINER, _ROUNDS, _WORSE = 3, 3, 9.0
 #: Cells looked at, and how many of them are so broad a posterior that finer ones say no more.
 _MOST_CELLS, _FEW_CELLS = 200, 30
-#: Two clocks of one machine drift apart by this much per second. [1] A period that polls tell roughly adds to
+#: Two clocks of one machine drift apart by this much per second. [1] A period that polls show roughly adds to
 #: it: updates are taken to be regular. Drifts tried, over so many deviations, and those tried first where the
 #: ends of the log move by more than a step of offsets.
 DRIFT_SD, _MOST_DRIFT = 3e-5, 2e-4

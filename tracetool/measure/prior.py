@@ -1,4 +1,4 @@
-"""What is believed of class powers before any reading."""
+"""Prior powers of classes, before any reading."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def _filled_power(active: Floats, power_w: Floats) -> float:
     Where kernels fill little of any reading they draw more than any reading shows.
     """
     with_work = active > 0
-    if np.ptp(active[with_work]) < _LEAST_APART:  # readings in step with the work tell no line
+    if np.ptp(active[with_work]) < _LEAST_APART:  # readings in step with the work determine no line
         return 0.0
     slope, base = np.polyfit(active[with_work], power_w[with_work], 1)
     return float(base + slope)
 
 
 def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, limit_w: float) -> Prior:
-    """Return the ties before any reading.
+    """Return the prior ties of the powers.
 
     Parameters
     ----------

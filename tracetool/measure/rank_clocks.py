@@ -1,4 +1,4 @@
-"""Clocks of the ranks of one job: laid over each other where the collectives they share end together."""
+"""Clocks of the ranks of one job, aligned where the collectives they share end together."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def align_ranks(sources: Sequence[Source], clock: dict[str, Any]) -> list[str]:
 
 
 def _collective_ends(source: Source) -> pl.DataFrame:
-    """Return which collectives a trace holds and when they ended, of its busiest GPU, by their ends."""
+    """Return the collectives of a trace's busiest GPU and when they ended, by their ends."""
     from tracetool.kernels.classify import classify_names
 
     activities = source.trace.activities

@@ -8,11 +8,11 @@ from tracetool.core.arrays import Floats
 
 #: Degrees of freedom of the readings' noise.
 _FREEDOM = 5.0
-#: Quiet readings from which their noise is told.
+#: Quiet readings from which their noise is estimated.
 _ENOUGH = 20
 #: By what share launches of a class are taken to differ in power before any reading. [1] (prior)
 _ALIKE = 0.01
-#: How many readings that is worth, and the least share of readings of work left to tell their misses. [1]
+#: How many readings that is worth, and the least share of readings of work left for their residuals. [1]
 _ALIKE_WORTH, _LEAST_LEFT = 5.0, 0.1
 
 
@@ -22,7 +22,7 @@ def student_weight(miss: Floats, noise_w: float, ratio: Floats) -> Floats:
 
 
 def share_left(used: float, busy: Floats) -> float:
-    """Return which share of the readings of work the powers do not explain away by their number. [1]"""
+    """Return the share of the readings of work that the number of powers does not absorb. [1]"""
     count = float((busy > 0.5 * busy.max(initial=0.0)).sum())
     return max(1.0 - used / max(count, 1.0), _LEAST_LEFT)
 

@@ -1,7 +1,7 @@
 """How well a filter explains a log: readings against what each state of the timeline would show.
 
 Unlike the levels that follow power wherever it goes, here each state keeps one slowly drifting power.
-That is stiff enough to tell one filter from another, and one offset from another.
+That is stiff enough to separate one filter from another, and one offset from another.
 """
 
 from __future__ import annotations

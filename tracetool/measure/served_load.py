@@ -67,7 +67,7 @@ def served_energy(
     logs : sequence of path
         Power logs of the GPUs that served; all their GPUs are added.
     tz, gpu : str, optional
-        Zone of logs in local time; the GPU, whose file tells the sensor.
+        Zone of logs in local time; the GPU, whose file states the sensor.
 
     Notes
     -----

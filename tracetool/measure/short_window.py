@@ -52,7 +52,7 @@ def class_likelihood(readings: Readings, timeline: Timeline, boxes: Boxes) -> fl
 _LENGTHS, _OFFSETS = 9, 9
 #: Shortest and longest window tried, from the usual one, in standard deviations: GPUs' are rarely longer.
 _REACH = (-2.5, 0.4)
-#: Fewest readings that tell a window.
+#: Fewest readings that determine a window.
 _FEWEST = 20
 
 

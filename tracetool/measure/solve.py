@@ -12,7 +12,7 @@ from tracetool.core.arrays import Floats
 from tracetool.measure.reading_noise import reading_noise, share_left, student_weight
 
 _ROUNDS = 6
-#: Rounds in which noise and the share of the readings that tells it are made to agree.
+#: Rounds in which noise and the share of the readings it is estimated from are made to agree.
 _AGAIN = 3
 #: A share of the readings left that is at least this part of the one before agrees with it. [1]
 _ENOUGH_LEFT = 0.9
@@ -22,13 +22,13 @@ _LARGE = 800
 _PROBES = 64
 #: Rows of a matrix worked on at once, and share of its cells filled from which it is written out.
 _BLOCK, _FULL = 512, 0.05
-#: How much wider the ties are made to ask what the readings alone tell.
+#: How much wider the ties are made to ask what the readings alone determine.
 LOOSE = 30.0
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed of k powers before any reading: ``scale * mean + own deviation``.
+    """Prior of k powers: ``scale * mean + own deviation``.
 
     One scale is shared by all classes of work, so that a prior wrong by a factor costs one unknown.
     """
@@ -47,7 +47,7 @@ class Solution:
 
     power_w: Floats  # (k,)
     covariance: Floats  # (k, k) [W^2]
-    loose: Floats  # (k, k) covariance under ties ``LOOSE`` times wider: what the readings alone tell
+    loose: Floats  # (k, k) covariance under ties ``LOOSE`` times wider: what the readings alone determine
     apart: Floats  # (k,) share of each class's information no combination of others holds too
     noise_w: float
     stretch: float  # factor on variances for noise that is not independent, at least 1
@@ -170,8 +170,8 @@ def _agreed(
 ) -> tuple[Floats, Floats, Floats, float, Floats]:
     """Return powers, their covariance without bounds, the readings' precision, noise and weights.
 
-    As many powers as readings explain away what the readings miss: noise is told by the share of the readings
-    of work that is left, and that share by the noise, until both agree.
+    As many powers as readings absorb the residuals: noise is estimated from the share of the readings of
+    work that is left, and that share by the noise, until both agree.
     """
     k = matrix.shape[1]
     x, noise, weight = start
@@ -297,7 +297,7 @@ def _stretch(matrix: sparse.csr_matrix, covariance: Floats, pull: Floats, most: 
 
     Notes
     -----
-    A miss moves a power by :math:`(V A^T)_{kn} w_n r_n`; the sum's variance is told with the products of
+    A miss moves a power by :math:`(V A^T)_{kn} w_n r_n`; the sum's variance is computed with the products of
     neighbors too (Newey and West 1987). A drift that all classes share moves none of them, so that the
     misses' own likeness would say too much.
     """

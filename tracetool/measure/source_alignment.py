@@ -1,4 +1,4 @@
-"""Sources whose clocks nothing ties together: laid over each other where activity explains power best."""
+"""Alignment of sources whose clocks share no reference: where activity explains power best."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
         },
         "basis": "fitted: where the activity makes the power log likeliest",
     }
-    if alignment.drift_sd > 0:  # too short a log tells no drift
+    if alignment.drift_sd > 0:  # too short a log shows no drift
         record |= {
             "drift_ppm": round(1e6 * alignment.drift, 3),
             "drift_sd_ppm": round(1e6 * alignment.drift_sd, 3),

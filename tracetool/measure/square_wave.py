@@ -25,7 +25,7 @@ MARK_JITTER_S = 2e-4
 
 @dataclass(frozen=True)
 class SensorCheck:
-    """What one power field of one GPU turned out to be."""
+    """One power field of one GPU and the sensor identified from it."""
 
     field: str
     found: Characterized

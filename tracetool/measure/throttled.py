@@ -208,7 +208,7 @@ def throttle_note(record: Mapping[str, Any], device: int, log: ThrottleLog) -> s
 
 
 def _first_of_each_moment(stating: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows in time order, one a moment: logs of several fields hold a row for each of them.
+    """Return the rows in time order, one a moment: logs of several fields have a row for each of them.
 
     Rows that state nothing go before: kept as the first, they would hide what the next one states.
     """

@@ -15,7 +15,7 @@ from tracetool.tables.windows import Window, windows_of
 
 
 class Measured(Protocol):
-    """What is added up of a window."""
+    """Sums of a window's measurement."""
 
     @property
     def energy(self) -> pl.DataFrame:
@@ -23,7 +23,7 @@ class Measured(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the figures rest on."""
+        """Sentences on the basis of the figures."""
 
     @property
     def scopes(self) -> Mapping[str, Mapping[str, Any]]:
@@ -74,8 +74,8 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindo
     Notes
     -----
     One sensor measured all windows, so half widths add up; errors of classes that cancel within a window do
-    so in its scopes. A class that the log of a window does not tell
-    from others takes the power it drew in the windows that tell it.
+    so in its scopes. A class that the log of a window does not separate
+    from others takes the power it drew in the windows that do.
     """
     window_energies, scopes, lost, reason = [], [], [], None
     first: A | None = None
@@ -110,7 +110,7 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindo
 
 
 def _half_shares(windows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, float]:
-    """Return half the interval of each scope that every window holds where it was measured. [1]"""
+    """Return half the 90 % interval of each scope that every window measured. [1]"""
     energy_j: dict[str, float] = {}
     half_j: dict[str, float] = {}
     for scopes in windows:

@@ -26,7 +26,7 @@ _WINDOW_SHARE = 0.01
 
 @dataclass(frozen=True)
 class WindowEnergy:
-    """Energy of w windows; NaN where the log does not reach."""
+    """Energy of w windows; NaN where the log does not cover one."""
 
     energy_j: Floats  # (w,)
     low_j: Floats
@@ -86,7 +86,7 @@ def window_energy(
     observation : Observation
         The log and where it lies.
     start_s, end_s : array, shape (w,)
-        Windows, on the clock of the readings: what was moved to meet them is the timeline. [s]
+        Windows, on the clock of the readings: the timeline is what was moved to match them. [s]
     class_energy : ClassEnergy, optional
         Energies of the classes: they say how power moved between readings where several kinds ran.
 

@@ -1,4 +1,4 @@
-"""What an averaging sampler saw of a campaign: which part of each window every execution filled."""
+"""Windows of an averaging sampler over a campaign: the part of each that every execution filled."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Windows:
         )
 
     def ends(self, place_s: float, width_s: float) -> tuple[_Cuts, _Cuts]:
-        """Return where windows begin and end if each ends ``place_s`` later and is ``width_s`` long. [s]"""
+        """Return begin and end of windows that each end ``place_s`` later and are ``width_s`` long. [s]"""
         end = self.samples.time_s + place_s
         start_s, end_s = self.executions.start_s, self.executions.end_s
         return _Cuts.at(end - width_s, start_s, end_s), _Cuts.at(end, start_s, end_s)
@@ -94,7 +94,7 @@ class Windows:
         return np.asarray(np.exp(-away[:, None] / self.constants))
 
     def columns(self, place_s: float, width_s: float, basis: Basis, scale: Floats) -> Floats:
-        """Return what each window holds of a profile, of mean powers and of settling.
+        """Return each window's share of a profile, of mean powers and of settling.
 
         Parameters
         ----------

@@ -25,13 +25,13 @@ from tracetool.tables.schema import load_schema
 
 @dataclass(frozen=True)
 class Profiled:
-    """A kernel's fine-grain profile: the curves as a table, and what they rest on."""
+    """A kernel's fine-grain profile: the curves as a table, and the data behind them."""
 
     kernel: str
     frame: pl.DataFrame  # ``profile`` schema
     profile: FineProfile = field(repr=False)
     notes: tuple[str, ...] = ()
-    among: Interleaving | None = None  # None where the kernel met no other
+    among: Interleaving | None = None  # None where the kernel ran among no others
 
     def document(self) -> dict[str, Any]:
         """Return everything as one JSON document."""
@@ -97,7 +97,7 @@ def profile_tables(
     Raises
     ------
     BadInput
-        If a table cannot be used, or no sample meets an execution.
+        If a table cannot be used, or no sample overlaps an execution.
     """
     kernel_runs, name, activities = read_executions(executions, kernel)
     clock = read_sync(sync) if sync is not None else None
@@ -120,7 +120,7 @@ def profile_runs(
     gpu: str | None = None,
     margin: float | None = None,
 ) -> Profiled:
-    """Return the profile of a kernel over runs that hold its trace and a power log.
+    """Return the profile of a kernel over runs that have its trace and a power log.
 
     Parameters
     ----------
@@ -129,14 +129,14 @@ def profile_runs(
     kernel : str
         Part of the kernel's name; by default the kernel with the most time.
     gpu : str, optional
-        Name of the GPU: it tells the sensor's window.
+        Name of the GPU: it determines the sensor's window.
     margin : float, optional
         Binning margin; by default as the guidance table says.
 
     Raises
     ------
     BadInput
-        If no kernel is called so, a run has no readings, or no sample meets an execution.
+        If no kernel is called so, a run has no readings, or no sample overlaps an execution.
     """
     opened = [r if isinstance(r, Run) else Run.open(r) for r in runs]
     if not opened:

@@ -1,4 +1,4 @@
-"""What a fine-grain profile holds: curves over a kernel's power profile and a trend over a run."""
+"""A fine-grain profile: curves over a kernel's power profile and a trend over a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESOLVED_SHARE = 0.5
 class Curve:
     """One profile: power over the phase of one execution."""
 
-    component: str  # "total" or a part the logger tells
+    component: str  # "total" or a part the logger reports
     kind: str  # "sse", "ssp" or "outlier"
     phase: Floats  # (g,) 0 to 1
     power_w: Floats  # (g,) spline
@@ -45,7 +45,7 @@ class RunTrend:
 
 @dataclass(frozen=True)
 class FineProfile:
-    """Power profile of one kernel with what it rests on."""
+    """Power profile of one kernel, with the data behind it."""
 
     duration_s: float  # median golden execution at SSE
     guide: Guidance
@@ -60,7 +60,7 @@ class FineProfile:
     run_trend: RunTrend
     outlier_share: float  # share of executions after warm-up outside the golden bin
     deconvolution: Deconvolution | None = (
-        None  # what an averaging sampler tells of the profile; None for an instantaneous one
+        None  # the profile from an averaging sampler; None for an instantaneous one
     )
 
     @property

@@ -18,7 +18,7 @@ _SAME = 0.9
 _DRAWS = 200
 #: Mean error of a profile aimed at, relative to its power.
 GOAL = 0.03
-#: Windows placed worse than this part of an execution tell nothing of its profile.
+#: Windows placed worse than this part of an execution do not resolve its profile.
 _PLACED = 0.15
 #: Weight from which a prior counts; phases looked at; multiples of the runs whose error is predicted.
 _LIKELY, _GRID, _FACTORS = 1e-3, np.linspace(0.0, 1.0, 41), np.geomspace(0.1, 100.0, 61)
@@ -57,7 +57,7 @@ def deconvolve(
     power_w : array, shape (n,)
         Those samples. [W]
     parts_w : array, shape (n,), optional
-        Sum of the components logged beside them: with noise of its own it tells the common profile again. [W]
+        Sum of the components logged beside them: with noise of its own it shows the common profile again. [W]
     at : (place, width), optional
         Where windows end after their stamps, and how long they are, if that is known. [s]
     seed : int
@@ -67,11 +67,11 @@ def deconvolve(
     -----
     A sample is :math:`y_n = \sum_j s_{nj} P_j + \sum_j \rho_j \int_{u'_{nj}}^{u_{nj}} d(u)\,du + \epsilon_n`:
     shares of the window times mean powers, and what the cut executions' profile :math:`d` departs from its
-    mean, for whole ones add nothing. Two readings that differ by one cut thus tell the power at it. The
+    mean, for whole ones add nothing. Two readings that differ by one cut thus show the power at it. The
     profile has a Gaussian prior, quicker at both ends, where a kernel fills and drains the machine; its
     height, quickness and the settling's time constant are averaged over by their evidence. Place and width
     of the windows are unknowns too, for every edge of a run marks the samples around it; noise is a
-    constant and a share of power, so samples that are mostly idle tell a run's edges best.
+    constant and a share of power, so samples that are mostly idle show a run's edges best.
     """
     model = Model.of(windows, power_w, parts_w)
     place, width = at or (0.0, windows.samples.window_s)
@@ -85,7 +85,7 @@ def deconvolve(
         everything = turn in (0, 2, rounds - 1)
         state = model.solve(state, place, width, free=at is None, everything=everything)
         if parts_w is not None and turn == 2 and state.alike > _SAME:
-            return deconvolve(windows, power_w, at=at, seed=seed)  # the components tell nothing of their own
+            return deconvolve(windows, power_w, at=at, seed=seed)  # the components show nothing of their own
     return _with_draws(model, state, place, width, np.random.default_rng(seed))
 
 

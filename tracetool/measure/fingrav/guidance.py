@@ -55,7 +55,7 @@ def runs_wanted(missing: int, duration_s: float, period_s: float, golden_share: 
     missing : int
         Samples of interest still wanted.
     duration_s, period_s : float
-        Execution time and the sampler's period: one run's execution meets a sample with probability
+        Execution time and the sampler's period: one run's execution overlaps a sample with probability
         ``duration / period``. [s]
     golden_share : float
         Share of runs whose execution time falls in the golden bin, measured so far.

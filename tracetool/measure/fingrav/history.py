@@ -1,4 +1,4 @@
-"""What ran before a kernel and what that leaves in its power."""
+"""Context of a kernel: what ran before it, and the effect on its power."""
 
 from __future__ import annotations
 

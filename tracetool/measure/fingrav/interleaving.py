@@ -1,4 +1,4 @@
-"""A kernel among others: its power by what ran before, and the history term that explains it."""
+"""A kernel among others: its power by context, and the history term that explains it."""
 
 from __future__ import annotations
 
@@ -110,16 +110,16 @@ def _fewer_classes(activities: Activities) -> Activities:
 
 
 def _samples_near(activities: Activities, samples: Samples) -> tuple[Placed, Floats, Ints]:
-    """What samples near the kernel saw, their power and the stretch each belongs to."""
+    """Return the samples near the kernel, their power and the stretch each belongs to."""
     low = np.searchsorted(activities.end_s, samples.time_s - samples.window_s)
     high = np.searchsorted(activities.start_s, samples.time_s)
     of_kernel = np.concatenate([[0], np.cumsum(activities.label == 0)])
     near = np.searchsorted(activities.end_s, samples.time_s - samples.window_s - LOOK_BACK_S)
     after = np.searchsorted(activities.start_s, samples.time_s + LOOK_BACK_S)
-    meets = np.flatnonzero(of_kernel[after] > of_kernel[np.minimum(near, after)])
-    pairs = int(np.maximum(high - low, 0)[meets].sum())
+    overlapping = np.flatnonzero(of_kernel[after] > of_kernel[np.minimum(near, after)])
+    pairs = int(np.maximum(high - low, 0)[overlapping].sum())
     step = max(1, -(-pairs // _MOST_PAIRS))
-    chosen = meets[::step]
+    chosen = overlapping[::step]
     chosen_samples = replace(samples, time_s=samples.time_s[chosen], power_w={})
     none = np.zeros(len(activities.start_s), dtype=np.int64)
     placed = place(chosen_samples, Executions(none, none, activities.start_s, activities.end_s))

@@ -86,7 +86,7 @@ def fit_settling(golden_samples: GoldenSamples) -> dict[str, Fit]:
     Raises
     ------
     BadInput
-        If fewer than five samples meet a golden execution.
+        If fewer than five samples overlap a golden execution.
     """
     if golden_samples.samples.window_s > 0:
         return _averaged(golden_samples)
@@ -212,11 +212,11 @@ def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: s
     at = golden_samples.executions.position[placed.execution]
     chosen = inside[placed.execution] & ((at == sse) if kind == "sse" else (at >= position))
     chosen &= placed.share > 0.5
-    met = len(np.unique(placed.sample[chosen]))
+    overlapping = len(np.unique(placed.sample[chosen]))
     if fit.windows is not None:
         where = fit.windows.executions.position
         at_position = fit.windows.inside & ((where == sse) if kind == "sse" else (where >= position))
-        met = int((fit.windows.share(at_position.astype(np.float64)) > 0).sum())
+        overlapping = int((fit.windows.share(at_position.astype(np.float64)) > 0).sum())
     return Curve(
         component,
         kind,
@@ -228,7 +228,7 @@ def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: s
         steady + extra,
         float(np.percentile(means, 5.0)),
         float(np.percentile(means, 95.0)),
-        met,
+        overlapping,
         placed.end[chosen],
         samples.power_w[component][placed.sample[chosen]],
     )

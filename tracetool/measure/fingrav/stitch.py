@@ -16,7 +16,7 @@ from tracetool.measure.fingrav.executions import Executions
 class Samples:
     """Power samples of all runs on the host clock.
 
-    ``power_w`` holds ``total`` and whatever components the logger tells.
+    ``power_w`` holds ``total`` and whatever components the logger reports.
     """
 
     time_s: Floats  # (n,) [s]
@@ -71,7 +71,7 @@ def place(samples: Samples, executions: Executions) -> Placed:
 
 
 def rows_of(placed: Placed, basis: Basis, count: int, weight: Floats | None = None) -> Floats:
-    """Return each sample's mean of the basis over what it saw. Shape (count, k).
+    """Return each sample's mean of the basis over the phases it covers. Shape (count, k).
 
     ``weight`` scales the pairs, shape (p,). Time outside executions adds nothing.
     """

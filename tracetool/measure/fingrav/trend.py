@@ -96,7 +96,7 @@ def fit_trend(
 
 
 def _smoothed_away(normal: Floats, penalty: Floats, miss: Floats, random: np.random.Generator) -> Floats:
-    r"""Draws of what smoothing took from a curve, which resampled runs do not show. Shape (b, k).
+    r"""Return draws of what smoothing took from a curve, absent from resampled runs. Shape (b, k).
 
     The part :math:`\sigma^2 V \lambda P V` of the posterior covariance of a penalized fit (Wahba 1983),
     :math:`V` the inverse of the penalized normal matrix.

@@ -92,7 +92,7 @@ def check_telemetry(
     work : mapping of int to Work
         What ran, by GPU; empty where there is no trace.
     gpus : mapping of int to Gpu or None
-        The GPUs: they tell the sensor and the limit.
+        The GPUs: they determine the sensor and the limit.
     origin_ns : int, optional
         Time that becomes 0. [ns]
 
@@ -131,7 +131,7 @@ def _applicable(case: LogCase) -> tuple[Callable[[LogCase], Finding], ...]:
 def _identity(
     telemetry: pl.DataFrame, logged: list[int], ran: list[int], pairs: Mapping[int, int]
 ) -> list[Finding]:
-    """Which GPUs of the trace the log holds, and whether two of its GPUs are one."""
+    """Which GPUs of the trace are in the log, and whether two of its GPUs are one."""
     missing = [d for d in ran if d not in pairs.values()]
     if ran and missing:
         names = ", ".join(map(str, missing))

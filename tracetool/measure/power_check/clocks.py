@@ -18,8 +18,8 @@ _VARIES: Final = 0.05
 _REACH_S: Final = 60.0
 #: Correlation that another place must have, and have more than the stamps' own place. [1]
 _CLEAR, _BETTER = 0.5, 0.15
-#: Independent readings that place nothing, the largest correlation told from 1, and deviations that a better
-#: place must lie beyond: some tens of places are tried. [1]
+#: Independent readings that place nothing, the largest correlation distinct from 1, and deviations by which
+#: a place must be better: some tens of places are tried. [1]
 _LEAST, _SURE, _DEVIATIONS = 4.0, 0.999, 3.0
 #: An offset of this share of the trace puts as much of its energy into the wrong place. [1]
 _OFFSET: Final = 0.01
@@ -84,7 +84,7 @@ def clock(case: LogCase) -> Finding:
 
 
 def _inside(case: LogCase, offset_s: float) -> bool:
-    """Whether a log covers most of the work where that is moved to; its ends place nothing."""
+    """Return whether a log covers most of the work at that offset; ends alone place nothing."""
     start_s, end_s = case.span_s
     first_s, last_s = case.readings.time_s[0] - offset_s, case.readings.time_s[-1] - offset_s
     return bool(min(end_s, last_s) - max(start_s, first_s) >= 0.5 * (end_s - start_s))

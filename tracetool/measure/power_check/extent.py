@@ -16,7 +16,7 @@ _UNCOVERED: Final = (0.01, 0.5)
 _LOST: Final = (0.005, 0.25)
 #: A step between readings this many times the usual one is a gap. [1]
 _GAP_STEPS: Final = 3.0
-#: Readings inside the trace: fewer than the first tell little more than a mean, fewer than the second
+#: Readings inside the trace: fewer than the first give little more than a mean, fewer than the second
 #: not even that.
 _FEW, _TOO_FEW = 30, 4
 #: Polls this much slower than the updates miss some. [1]

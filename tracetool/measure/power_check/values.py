@@ -58,7 +58,7 @@ def readings_range(case: LogCase) -> Finding:
 
 
 def resolution_w(case: LogCase) -> float:
-    """Return the smallest step between two values of a log; NaN where it holds one. [W]"""
+    """Return the smallest step between two values of a log; NaN where it has only one. [W]"""
     values = np.unique(np.round(case.readings.power_w, 3))
     return float(np.diff(values).min()) if len(values) > 1 else float("nan")
 
