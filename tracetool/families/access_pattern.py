@@ -49,7 +49,7 @@ TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER, CHUNKS = (
 )
 #: Of these, the flat ones: nothing is looked up before the first load.
 FLAT: Final = (TABLE, WIDE, TREE, CHUNKS)
-#: Dimensions where the trace does not tell: between a row broadcast and a transposed tensor. [1] A prior.
+#: Dimensions where the trace states none: between a row broadcast and a transposed tensor. [1] A prior.
 USUAL_DIMS: Final = 2.5
 #: Traffic of this share of the L2 meets half of what may lie there, results of the kernel before, and the
 #: exponent of the fall beyond. [1] Both a prior.
@@ -89,7 +89,7 @@ def chain(rows: OperatorColumns, elements: Floats) -> Floats:
 def block_rounds(rows: OperatorColumns, gpu: Gpu) -> Floats:
     """Return how often the GPU fills with a kernel's blocks, 0 where the launch is not known. (n,) [1]
 
-    An SM holds as many blocks as its threads and, where a trace tells them, its registers allow.
+    An SM holds as many blocks as its threads and, where a trace states them, its registers allow.
     """
     threads = np.clip(rows.number("threads", gpu.max_threads_per_sm), 1.0, gpu.max_threads_per_sm)
     block_registers = np.nan_to_num(rows.number("registers"), nan=0.0) * threads

@@ -10,7 +10,7 @@ stack
 names
     What tables call it in their column ``implementation``.
 words
-    Words whose presence in another name tells it, all of them.
+    Words whose presence in another name identifies it, all of them.
 
 and a section for each law it was fitted for: the coefficients on every GPU that are not the law's priors,
 under ``[<law>.on.<architecture>]`` those that differ there, under
@@ -159,7 +159,7 @@ def _all_implementations() -> tuple[Implementation, ...]:
 
 
 def _folders() -> list[Traversable]:
-    """Return the groups of families that hold implementations."""
+    """Return the groups of families that have implementations."""
     packages = resources.files("tracetool.families").iterdir()
     return [folder for folder in packages if (folder / "implementations").is_dir()]
 

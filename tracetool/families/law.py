@@ -77,25 +77,25 @@ class Law:
     habits : tuple of mapping of str to float
         Choices of known libraries that only make sense together: a fit starts from each.
     library_habits : mapping of str to mapping of str to float
-        Coefficients of libraries' kernels that their public source tells, by library: those of a library
+        Coefficients of libraries' kernels that their public source states, by library: those of a library
         nobody fitted. A key "library/architecture" holds there in place of that of the library.
     project_habits : mapping of str to mapping of str to float
-        Coefficients that source tells of kernels made for few architectures, by project: where nobody
+        Coefficients that source states of kernels made for few architectures, by project: where nobody
         measured any of it.
     library_host : mapping of str to mapping of str to (float, float)
-        What the public source of a library nobody fitted tells of its host code: a factor and what is added,
+        What the public source of an unfitted library states of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
         library, on the architecture of that name or for kernels whose name has the word; :data:`WARPS` is any
         without matrix instructions of warpgroups, :data:`SCALED_WARPS` any of these whose instructions take
         scales by blocks.
     elsewhere : mapping of str to mapping of str to (float, float)
         The same of a library's own kernels on an architecture where none of them was measured, beside what
-        ``library_host`` tells; :data:`TENSOR_MEMORY` is any with tensor memory. A fit there is free of it.
+        ``library_host`` states; :data:`TENSOR_MEMORY` is any with tensor memory. A fit there is free of it.
     name_habits : mapping of str to mapping of str to float
         What a word of a kernel's name says of its choices where another's coefficients stand for it; of
         several words the longest.
     by_version : mapping of str to mapping of str to mapping of str to float
-        Choices of a library's kernels that its source tells of a version and those after, by first version.
+        Choices of a library's kernels that its source states of a version and those after, by first version.
         A key "library/word" holds for implementations whose name has the word.
     kinds : tuple of str
         Kinds of rows that err differently, so that each has an interval of its own.
@@ -110,7 +110,7 @@ class Law:
         Whether the equations also take an array of each coefficient a fit moves, a value for every row: a fit
         then varies all of them at once.
     unmeasured : callable, optional
-        Which rows run a kernel that source tells with these coefficients and nobody measured on any GPU,
+        Which rows run a kernel that source states with these coefficients and nobody measured on any GPU,
         shape (n,): their bounds are wider.
     other_kernels : bool
         Whether it is for kernels made for another architecture (``Architecture.other_kernels``): GPUs of

@@ -12,7 +12,7 @@ from tracetool.families.access_pattern import of_a_trace
 from tracetool.hardware.gpu import Gpu
 
 #: From the first event of a loop to its first kernel: a call from Python and the launch of a graph. [us] A
-#: fit, told four times: products of vLLM on an H200 and of TensorRT-LLM on a B200 take 0.17 and 0.15 us more
+#: fit, seen four times: products of vLLM on an H200 and of TensorRT-LLM on a B200 take 0.17 and 0.15 us more
 #: in loops of 36 and 30 than in loops of hundreds; one kernel of an encoder, launched alone on a B200, takes
 #: 0.5 us more in a loop of 6 than in one of 20; there whole ticks of 2.05 us leave 0.7 and 0.2 us in these.
 LOOP_START_US: Final = 5.0
@@ -25,7 +25,7 @@ COUNTED_NORM: Final = 8.0
 #: ``collect_attn.py`` and ``collect_attn_encoder.py`` of vLLM and TensorRT-LLM, and of SGLang: the times of
 #: tables are whole ticks of an event, 32 ns, divided by as many.
 SHORT_LOOP, SGLANG_LOOP = 6.0, 20.0
-#: Those of a loop over a library nobody names. [1] A prior: so many that the start is none of each.
+#: Those of a loop over an unnamed library. [1] A prior: so many that the start is none of each.
 LONG_LOOP = 1000.0
 
 #: Of a graph that holds one operator, its start beside that of a kernel that follows another in a graph, and

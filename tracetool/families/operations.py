@@ -56,7 +56,7 @@ def instructions_per_element(rows: OperatorColumns, tensors: Floats) -> Floats:
     Parameters
     ----------
     rows : OperatorColumns
-        n rows; ``computes``, as a kernel's name tells it, or a table's ``kind``.
+        n rows; ``computes``, as a kernel's name states it, or a table's ``kind``.
     tensors : array, shape (n,)
         Tensors an element is loaded from and stored to: those of 16 bits and less change format.
     """

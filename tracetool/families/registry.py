@@ -24,7 +24,7 @@ def families() -> dict[str, Family]:
 
 
 def families_where(holds: Callable[[Family], bool]) -> list[str]:
-    """Return the names of the families of which something holds.
+    """Return the names of the families for which a condition is true.
 
     >>> families_where(lambda family: family.row_blocks)
     ['norm', 'softmax']

@@ -131,7 +131,7 @@ class Family:
     sequence : Sequence
         What running among other kernels does to it.
     inferred : str
-        The number its duration tells where that alone is missing: ``k``, ``cols`` or ``kv_len``.
+        The size its duration determines where that alone is missing: ``k``, ``cols`` or ``kv_len``.
     product_grid : bool
         Its grid is that of a matrix product in tiles, in the view of the library that launches it.
     row_blocks : bool

@@ -23,7 +23,7 @@ _READING_SD = prior_table("anchor.reading")
 #: Power to which the band of the model's own error is taken between two clocks.
 _ERROR_LEFT = prior_number("anchor.error_left")
 #: Spread of an anchored power per doubling of the clock: of a kernel, of a program, which waits too, and, per
-#: root of it, where nobody read the GPU's voltage.
+#: root of it, where the GPU's voltage was not read.
 _POWER_PER_OCTAVE = prior_table("anchor.power_per_octave")
 
 
@@ -32,7 +32,7 @@ def kernel_power_sd(octaves: Floats, *, voltage_read: bool) -> Floats:
 
     .. math:: s^2 = (a o)^2 + u^2 o
 
-    The second term stands where nobody read the GPU's voltage over its clocks: its steps may lie close
+    The second term applies where the GPU's voltage was not read over its clocks: its steps may be close
     to the measured clock.
 
     Parameters

@@ -14,7 +14,7 @@ from tracetool.hardware.priors import prior_number
 from tracetool.model.anchor import Anchor
 from tracetool.model.power import PowerParts
 
-#: Columns that tell one kernel from another of the same name.
+#: Columns that separate one kernel from another of the same name.
 _IDENTITY = ("blocks", "threads", "registers", "shared_bytes", "recorded_mem_clock_mhz")
 
 #: Spread of a power between two readings of the same kernel, relative: they share no error.
@@ -25,7 +25,7 @@ BETWEEN_SD = prior_number("anchor.power_between")
 class Between:
     """For each row and clock, the measurements beside it and the weight of the upper one; (n, c) each.
 
-    ``octaves`` is the distance to the nearer of the two, ``several`` (n,) tells the kernels measured at
+    ``octaves`` is the distance to the nearer of the two, ``several`` (n,) marks the kernels measured at
     several clocks.
     """
 

@@ -62,7 +62,7 @@ def candidates(
     same = tuple(one for one in available if library and one.stack == library and called in one.names)
     if called and (anywhere := tuple(one for one in same if _made_for_any(one, law, architecture))):
         return anywhere
-    # what a library runs untimed tells nothing of others that call the same kernels, nor of other lists
+    # what a library runs untimed says nothing of others that call the same kernels, nor of other lists
     timed = (one for one in available if not library or _lists_its_tiles(one, law, library, architecture))
     available = tuple(timed) or available
     available = tuple(one for one in available if runs_on(one, law, architecture)) or available

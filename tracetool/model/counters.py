@@ -27,8 +27,8 @@ def from_counters(rows: OperatorColumns) -> Bools:
 def counted_shares(rows: OperatorColumns, gpu: Gpu, anchor: Anchor, kernel: Ints | None = None) -> TimeShares:
     """Return how the time of each row divides, by its activity and by its times at other clocks.
 
-    Rows of one number in ``kernel`` (n,) are one kernel; by default those that their names and launches tell.
-    Rows without a measurement get shares nobody asks for, as do rows without counters at one clock.
+    Rows of one number in ``kernel`` (n,) are one kernel; by default those with equal names and launches.
+    Rows without a measurement get shares that are not used, as do rows without counters at one clock.
     """
     active = has_activity(rows)
     seconds = np.where(anchor.measured, anchor.duration_s, 1.0)
@@ -154,7 +154,7 @@ def _busy(work: Work, gpu: Gpu, clock_mhz: Floats, mem_mhz: Floats) -> dict[str,
 
 #: Spread of a measured time about the model of its kernel, relative.
 _TIME_SD = prior_number("anchor.time")
-#: Spread of memory's share as activity tells it, and where only a mix is known.
+#: Spread of memory's share as activity determines it, and where only a mix is known.
 _SHARE_SD, _UNSEEN_SD = (prior_table("anchor.memory_share")[key] for key in ("seen", "unseen"))
 #: Spread of a program's host share, as a part of what it could grow or shrink by.
 _HOST_SD = prior_number("anchor.host")

@@ -23,7 +23,7 @@ class Dispatch:
 
     law: str
     library: str
-    kernel: str  # words that tell the implementation
+    kernel: str  # words that identify the implementation
     column: str  # it is for rows whose number there, by default 1, lies within bounds, or whose text is one
     low: float = 1.0
     high: float = float("inf")

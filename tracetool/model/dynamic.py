@@ -80,7 +80,7 @@ def outer_energy_j(work: Work, missed_bytes: Floats, calibration: PowerCalibrati
 def active_energy_j(
     active_sm: Numbers, duration_s: Numbers, clock_mhz: Numbers, calibration: PowerCalibration, sm_count: int
 ) -> Floats:
-    r"""Return the energy of SMs that hold a block, beside their counts, at 1 V.
+    r"""Return the energy of SMs with a block, beside their counts, at 1 V. Shape (n,). [J]
 
     .. math:: E = e_{SM} \, S \, \phi \, f \, t
 

@@ -12,7 +12,7 @@ from tracetool.model.power_files import power_calibration_of
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.power_transfer import transferred
 
-#: What a time on hardware nobody built errs by more, ln of a factor to either side: what the kernels of one
+#: What a time on hypothetical hardware errs by more, ln of a factor to either side: what the kernels of one
 #: library err by on GPUs whose own calibration is left out.
 TIME_SPREAD: float = prior_table("carried_time.spread")["stream"]
 

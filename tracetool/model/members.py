@@ -48,7 +48,7 @@ _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
 
 #: How the basis of a row says that its kernel was not measured. By definition.
 ANOTHER_KERNEL = "another kernel"
-#: What a library nobody measured adds to the ln of the bounds at most. [1]
+#: What an unmeasured library adds to the ln of the bounds at most. [1]
 _MOST_OF_LIBRARY = prior_number("implementations.other_library_most")
 
 
@@ -81,7 +81,7 @@ def members(
         chosen = tuple(ran_there) or chosen
     share = bands.swapped if bands is not None else 0.0
     if chosen and not is_known(law.name, stack, available):  # no version of another library is meant
-        # kernels that only their library has, as its source tells, tell nothing of others'
+        # kernels that only their library has, as its source states, say nothing of others'
         anyones = tuple(one for one in chosen if not habits_of(law, one.stack, gpu.architecture)) or chosen
         ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
         return of_unknown(law, ran, gpu.architecture, stack, called, share, available)
@@ -171,7 +171,7 @@ def _source_coefficients(
 ) -> dict[str, float]:
     """Return the coefficients that public source states for an implementation on an architecture.
 
-    Sizes and habits take the place of those measured; of other coefficients what source tells is in them
+    Sizes and habits take the place of those measured; of other coefficients what source states is in them
     already, but for what differs from the architecture ``measured``.
     """
     called = max(one.names, default="")
@@ -185,7 +185,9 @@ def _source_coefficients(
             stated[name] = more
         elif factor == 1.0 and reference.get(name) != (factor, more):
             of_measured, already = reference.get(name, (1.0, 0.0))
-            if of_measured:  # a form that is told where it was measured holds none of what is added elsewhere
+            if (
+                of_measured
+            ):  # a form that is stated where it was measured holds none of what is added elsewhere
                 stated[name] = values.get(name, prior.value) + more - already
     return stated
 
@@ -253,8 +255,8 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
 def in_other_library(bound: Floats, factor: float) -> Floats:
     r"""Return the ln of one side's bounds of rows run by a library that was not measured.
 
-    The factor was told where implementations were measured on the very GPU and lie close together. Where
-    bounds are wide already, as on a GPU nobody measured, another library adds what it adds there at most:
+    The factor was fitted where implementations were measured on the very GPU and lie close together. Where
+    bounds are wide already, as on an unmeasured GPU, another library adds what it adds there at most:
 
     .. math:: b' = \operatorname{sgn}(b) \sqrt{b^2 + \min((f^2 - 1) b^2, m^2)}
     """

@@ -17,7 +17,7 @@ from tracetool.hardware.priors import prior_number
 
 #: Steps that halve the bracket of a mixture's quantile. [1] By definition: 2^-16 of its width is left.
 _HALVINGS = 16
-#: Rows of a mixture whose bounds are told one by one; of more, these tell the bounds of all. [rows] A prior.
+#: Rows of a mixture whose bounds are computed one by one; of more, these give those of all. [rows] A prior.
 _MOST_ROWS = 4_000
 #: A band that says nothing. [ln] By definition.
 _UNKNOWN: Band = (-np.inf, np.inf)

@@ -27,7 +27,7 @@ MEASURED_SWITCHING: Final = "measured_operand_switching"
 _WEIGHT: Final = prior_table("operands.weight")
 _DATA_SHARE: Final = prior_table("operands.data_share")
 #: Relative spread of a power whose operands are stated, per switching away from random numbers, and of one
-#: whose operands nobody stated.
+#: whose operands were not stated.
 _STATED_SD, _UNKNOWN_SD = prior_number("operands.stated_spread"), prior_number("operands.unknown_spread")
 _PRODUCTS: Final = (*families_where(lambda f: f.sequence is Sequence.PRODUCT), names.ATTENTION, names.MOE)
 #: Numbers of bits that a result keeps of a product of integers; the rest repeats its sign. [bit] By
@@ -167,7 +167,7 @@ def content_sd(rows: OperatorColumns, measured: Bools) -> Floats:
 def unstated_sd(rows: OperatorColumns, measured: Bools | bool = False) -> Floats:
     """Return the part of it due to unstated operands, for products without a measured power. Shape (n,).
 
-    The error of coefficients that were fitted to runs of models, whose operands nobody stated either,
+    The error of coefficients that were fitted to runs of models, whose operands were not stated either,
     holds it already: once a run, since all of a run's operands are one draw.
     """
     unknown = np.isnan(rows.number(SWITCHING)) & ~np.asarray(measured)

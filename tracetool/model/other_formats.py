@@ -1,6 +1,6 @@
 """Kernels of a library in a format, on all architectures or on one, without measurements.
 
-A Triton kernel is one program for all formats and all GPUs: where a name tells it, its law of another format
+A Triton kernel is one program for all formats and all GPUs: where a name states it, its law of another format
 says more than another kernel's law of the same format. The law that lends is the format's ``parent``.
 """
 
@@ -22,7 +22,7 @@ from tracetool.hardware.priors import prior_number
 
 #: Share of the kernel's coefficients in the parent's format, in ln, beside those of the format elsewhere. [1]
 _FROM_PARENT = prior_number("implementations.from_parent")
-#: Fewer measured rows tell nothing of another law. [rows] A prior.
+#: Fewer measured rows do not support another law. [rows] A prior.
 _LEAST_ROWS = 120
 
 
@@ -66,7 +66,7 @@ def with_parents(
 
 
 def _may_lend(fitted: FittedLaw | None) -> bool:
-    """Return whether a fit has enough rows to be used for another law: few hold for their shapes alone."""
+    """Return whether a fit has enough rows to be used for another law: few fit their own shapes alone."""
     return fitted is not None and sum(fitted.gpus.values()) >= _LEAST_ROWS
 
 
@@ -121,7 +121,7 @@ def beside_parent(
     """Return coefficients from another architecture, halfway to those of a parent measured nearer.
 
     It does where it was measured on this one; and where it was on one whose kernels multiply by as many warps
-    and the law was not. ``on`` tells the coefficients of a law on an architecture.
+    and the law was not. ``on`` returns the coefficients of a law on an architecture.
     """
     fitted = one.laws.get(law.parent)
     if fitted is None or not _closer(fitted, one.laws[law.name], architecture):

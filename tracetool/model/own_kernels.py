@@ -1,7 +1,7 @@
 r"""Kernels that were not measured, from those of the same run or table that were.
 
 What the model errs by is partly the machine's: its clocks, its profiler, the library that ran there. Kernels
-measured beside therefore tell something of the others. The error of a kernel, :math:`\ln(t_{measured} /
+measured beside therefore constrain the others. The error of a kernel, :math:`\ln(t_{measured} /
 t_{model})` over the standard deviation behind its law's band, is a sum of four parts: the law's, that of its
 kind at such durations, that of the kernel's name among those, and that of its shape. Each is normal with a
 share of the variance; what measured shapes say of the parts of another is the posterior mean of this
@@ -10,7 +10,7 @@ hierarchical model, which draws the mean of few to that of the level above (Jame
 .. math:: E[u_k] = \frac{W_k \bar e_k + u_{law} / \tau^2}{W_k + 1 / \tau^2}
 
 and what is left of the variance, scaled by how well the same rule predicts the measured shapes from each
-other, is the new band. A kernel whose size its own time told says nothing of the model's error.
+other, is the new band. A kernel whose size was inferred from its own time says nothing of the model's error.
 
 References
 ----------

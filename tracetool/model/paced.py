@@ -2,7 +2,7 @@
 
 A kernel's steps take as many clocks as its library could afford on the chips it was tuned for, until memory
 was the slower. On a chip whose memory brings an SM more bytes each clock, a kernel of that library is deep
-enough for these. On one that brings fewer the steps are hidden: what was measured there tells little.
+enough for these. On one that brings fewer the steps are hidden: what was measured there says little.
 
 A program whose tiles a table fixes, whatever the GPU, was made for no chip: its steps take the clocks they
 take everywhere. So do those of one program that is compiled for every chip.
@@ -12,7 +12,7 @@ than memory on the chip's package, which has bits of their own for that.
 
 Where an SM has tensor memory two of them multiply one tile, each with half of B in its shared memory: fills
 and shared memory serve a larger product. Products go on there while warps work on the results of others: how
-the two overlap where products take registers tells nothing of it.
+the two overlap where products take registers says nothing of it.
 
 A share of the L2's rate that kernels reach on a chip with much L2 for each SM is a limit of the SM: where
 there is less for each the same bytes are a larger share.

@@ -30,7 +30,7 @@ _SLOWDOWN_SD: Final = prior_number("phases.slowdown_sd")
 #: Spread of ln power over what the cap takes from it.
 _WEAKER_SD: Final = prior_number("phases.weaker_sd")
 #: A program counts as throttled if its cap makes it longer by this factor or leaves it less of its power than
-#: that: less, nobody can tell from two runs.
+#: that: less cannot be determined from two runs.
 _LONGER: Final = 1.0 + prior_table("phases.apart")["time"]
 _WEAKER: Final = 1.0 - prior_table("phases.apart")["power"]
 #: Clocks at which phases are laid out at most. [1] By definition of that search: its grid.

@@ -31,7 +31,7 @@ _STREAM_WAY = prior_number("carried_power.stream_way")
 #: What an SM costs per clock in a kernel that only streams, over one at work: it waits for memory.
 _STREAM_CLOCK = prior_number("carried_power.stream_clock")
 _STREAMS = {*families_where(lambda family: family.sequence is Sequence.STREAM), names.MEMCPY, names.MEMSET}
-#: Relative spread of a kernel's power that scaling the energies adds, and that a base nobody measured adds.
+#: Relative spread of a kernel's power that scaling the energies adds, and that an unmeasured base adds.
 _SCALED_SD, UNSEEN_BASE_SD = prior_table("carried_power.spread"), prior_number("carried_power.unseen_base")
 
 
@@ -44,10 +44,10 @@ def stream_way(rows: OperatorColumns, power: PowerCalibration) -> Floats:
 
 
 def stream_clock(rows: OperatorColumns, power: PowerCalibration) -> Floats:
-    """Return what an SM that holds a block costs per clock in each row, over one at work. Shape (n,).
+    """Return the energy per clock of an SM with a block in each row, over one at work. Shape (n,).
 
     In a kernel that only streams it waits for memory with most of its clocks stopped; coefficients fitted on
-    this GPU hold that already. Not for rows whose own power was measured: it tells what their work costs, and
+    this GPU hold that already. Not for rows whose own power was measured: it shows what their work costs, and
     all of it but memory's follows the core's voltage.
     """
     return _of_streams(rows, power, _STREAM_CLOCK)
@@ -121,7 +121,7 @@ def with_base_under(
 
     .. math:: P_{base}(f_i) \le q \, P_i
 
-    All parts of a base that nobody measured on this GPU shrink alike; one that was measured stays. What the
+    All parts of a base that was not measured on this GPU shrink alike; a measured one stays. What the
     measured powers then exceed it by is work, as everywhere.
 
     Parameters

@@ -17,7 +17,7 @@ class Project:
     """Kernels that several libraries call."""
 
     title: str
-    words: tuple[str, ...]  # any of them in a kernel's name tells the project
+    words: tuple[str, ...]  # any of them in a kernel's name identifies the project
     whole: bool  # they are all of an operator, so that it takes as long in any library
     untimed: frozenset[str]  # libraries that run a default where others have the kernels timed first
     formats: frozenset[str]  # laws it is for: whose kernels come in tiles to time, or are made for few

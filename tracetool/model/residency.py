@@ -17,7 +17,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.activity import has_activity
 
-#: Activations of this share of the L2 meet half of their bytes there.
+#: Activations of this share of the L2 have half of their bytes there.
 HALF_SHARE: Final = prior_number("residency.half_share")
 #: How sharply traffic passes from the cache to memory as it grows.
 SHARPNESS: Final = prior_number("residency.sharpness")

@@ -1,6 +1,6 @@
 """Kernels as a profiler saw them run: what they take beyond a loop of their own.
 
-Laws are fitted to loops in which a kernel meets its operands in the cache, its code and pages warm, and its
+Laws are fitted to loops in which a kernel finds its operands in the cache, its code and pages warm, and its
 start hidden behind the one before. In a trace it follows other kernels: its first loads wait for memory, its
 instructions for the cache, and start and end are its own. That costs microseconds, whatever the size. While a
 collective or a copy of another stream keeps a link of the GPU busy, start and end wait for that traffic too.
@@ -34,7 +34,7 @@ TRACE_SPREAD: Final = prior_bands("traced.spread")
 #: What it adds to either side in time: start, end and caches err by microseconds whatever the size. [us]
 START_SPREAD_US: Final = prior_bands("traced.spread_start")
 #: Share left, for kernels of a trace, of the band of coefficients carried over from other GPUs: their names
-#: tell tiles and instructions, which tables do not. [1]
+#: state tiles and instructions, which tables do not. [1]
 BAND_SHARE: Final = prior_table("traced.band_share")
 #: Of the way from the boost clock to the base clock, in ln of time, what 95 % of kernels stay under. [1]
 SLOW_CLOCK: Final = prior_number("traced.slow_clock")
@@ -151,7 +151,7 @@ def in_trace(pieces: Pieces, rows: OperatorColumns, law: Law, gpu: Gpu) -> Piece
 
 
 def as_recorded(timing: Timing, rows: OperatorColumns, slowest: Timing) -> Timing:
-    r"""Return the timing with intervals that hold what a recording leaves open of a kernel's time.
+    r"""Return the timing with intervals wide enough for what a recording leaves open of a kernel's time.
 
     A profiler that counts whole microseconds errs by :math:`\sigma` (``duration_sd_us``). A kernel of a trace
     that states no clock may have run as slow as at the base clock: it then took T(f_base) where T(f_boost) is

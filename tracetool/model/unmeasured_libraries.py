@@ -27,7 +27,7 @@ _BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implemen
 #: Times the least floor of any host from which a host counts as issuing kernels one by one. [1]
 _WAITING_HOST = prior_number("implementations.waiting_host")
 
-#: What is shorter than the time such a host takes: the rows where it counts do not tell it.
+#: What is shorter than the time such a host takes: the rows where it counts do not determine it.
 _HIDDEN = frozenset({"launch_us", "tile_clk", "block_clk", "combine_clk"})
 
 
@@ -178,7 +178,7 @@ def _with_host(
     """Return a kernel without the host code of the library it was measured in, and with that of another.
 
     What takes the place of a value, its factor 0, is the form of a library's own kernels: one ``called`` by
-    the name of the library it was measured in keeps that one's, but for what is told of this name.
+    the name of the library it was measured in keeps that one's, but for what source states of this name.
     """
     values = dict(one.coefficients)
     for name, (factor, more) in host_of(law, one.library, words_of(one.name), architecture).items():

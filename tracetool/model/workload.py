@@ -211,7 +211,7 @@ class Workload:
         return with_fitted_split(timing, self.anchor, self.shares, clock_mhz, mem_clock_mhz, by_times)
 
     def _with_open_conditions(self, timing: Timing, clock_mhz: Floats) -> Timing:
-        """Return a timing with intervals that hold what a recording leaves open of its rows."""
+        """Return a timing with intervals wide enough for what a recording leaves open of its rows."""
         if "duration_sd_us" not in self.rows.columns and "recorded_clock_low_mhz" not in self.rows.columns:
             return timing
         lowest = np.fmin(self.rows.number("recorded_clock_low_mhz"), clock_mhz[:, 0])[:, None]

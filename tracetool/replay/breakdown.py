@@ -69,7 +69,7 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
 
 
 def _grouping(replays: RunReplay, by: str, depth: int | None) -> Breakdown:
-    """Return the breakdown by groups that ``attribute`` knows too."""
+    """Return the breakdown by groups that ``attribute`` uses too."""
     known_keys = ("signature", *BREAKDOWNS, "module", "phase", "gpu")
     keys = by.split(",")
     if any(k not in known_keys for k in keys):

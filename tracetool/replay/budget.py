@@ -28,7 +28,7 @@ COPIES: Final = tuple(families_where(lambda family: family.activity))
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """What each row takes and costs over all its launches, at c clocks.
+    """Time and energy of each row over all its launches, at c clocks.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class DeviceWork:
 
 @dataclass(frozen=True)
 class Window:
-    """What is no sum over rows: the run from first start to last end. All of shape (c,)."""
+    """Figures that are no sum over rows: the run from first start to last end. All of shape (c,)."""
 
     makespan_s: Floats
     makespan_low_s: Floats

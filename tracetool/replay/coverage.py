@@ -35,7 +35,7 @@ def predicted_from(rows: OperatorColumns) -> Texts:
     """
     measured = rows.number("duration_us", 0.0) > 0
     shaped = known_shape(rows)
-    # an interval of a size (as a factor) stands beside those that the duration told, and only there
+    # an interval of a size (as a factor) is stated beside those inferred from the duration, and only there
     from_duration = np.isfinite(rows.number("inferred_low"))
     circular = (shaped & from_duration) | (~shaped & measured & from_counters(rows))
     usual = measured & (rows.family.astype(str) != names.UNKNOWN)
@@ -96,7 +96,7 @@ def prior_notes(gpu: Gpu, rows: OperatorColumns, predicted: Prediction) -> list[
 
 
 def library_notes(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None) -> list[str]:
-    """Return a note on rows whose intervals hold several libraries: the table states none."""
+    """Return a note on rows whose intervals span several libraries: the table states none."""
     fitted = calibration or time_calibration_of(gpu)
     places = np.flatnonzero((rows.text("stack") == "") & (rows.text("implementation") == ""))
     open_rows, ways = 0, set[str]()

@@ -30,7 +30,7 @@ class Idle:
     begins_ns: Floats
 
     def with_later(self, later: Idle) -> Idle:
-        """Return these and others."""
+        """Return these idle times and others."""
         return Idle(
             np.concatenate([self.ends, later.ends]), np.concatenate([self.begins_ns, later.begins_ns])
         )

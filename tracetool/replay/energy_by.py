@@ -126,7 +126,7 @@ def gpu_groups(energies: RunEnergies, groups: Groups) -> pl.DataFrame:
     DataFrame
         ``device``, ``name``, ``whole`` (whether it is the GPU's sum, its last row), ``launches``,
         ``time_ms``, ``idle_ms``, ``source``, ``identified``; ``energy_j`` and ``predicted_energy_j`` with
-        their 90 % intervals [J], null where not told.
+        their 90 % intervals [J], null where not determined.
     """
     kernels = energies.run.kernels
     rows = pl.concat([_device_rows(energies, kernels, groups, d)[0] for d in groups.idle])

@@ -22,7 +22,7 @@ class Gap(IntEnum):
     COMMUNICATION = 2  # around a collective: other ranks
     DEPENDENCY = 3  # the queue, or another queue of the device
     TAIL = 4  # nothing more (or not yet anything) to run here, while other devices run
-    UNKNOWN = 5  # the trace does not tell: no launch calls, or nothing recorded held up what was launched
+    UNKNOWN = 5  # not stated by the trace: no launch calls, or nothing recorded held up what was launched
 
 
 _NO_EDGE, _STREAM, _LAUNCH = int(Edge.NONE), int(Edge.STREAM), int(Edge.LAUNCH)

@@ -53,7 +53,7 @@ class HeldLaunches:
 
 @dataclass(frozen=True)
 class Governed:
-    """What a governor with a time constant makes of a run, where its cap binds."""
+    """A run under a governor with a time constant, where its cap binds."""
 
     free: Prediction  # at the clocks asked for, whatever is drawn
     capped: Prediction  # every kernel by itself under the cap
@@ -70,7 +70,7 @@ class Governed:
         return mixed(self.free, self.capped, share)
 
     def levels(self, j: int, signature: Numbers) -> tuple[Rates, Numbers]:
-        """Return rates of each signature at each level of being held, and each activity's row in them."""
+        """Return each signature's rates at each share held under the cap, and each activity's row in them."""
         shape = (len(self.capped.requested_mhz),)
         steps = []
         for share in np.linspace(0.0, 1.0, LEVELS):
@@ -121,7 +121,7 @@ def held_at(
     limit_w: float,
     governor: Governor,
 ) -> HeldLaunches | None:
-    """Return how far a governor holds each activity of a timeline; None where it holds all or nothing.
+    """Return the share of each activity held under the cap; None where it is all or nothing.
 
     Parameters
     ----------

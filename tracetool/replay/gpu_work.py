@@ -1,4 +1,4 @@
-"""The GPUs of a run against each other: energy at equal work, waits, and who was waited for."""
+"""The GPUs of a run against each other: energy at equal work, waits, and which GPU was waited for."""
 
 from __future__ import annotations
 

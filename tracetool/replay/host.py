@@ -1,4 +1,4 @@
-"""What the host pays to issue work: a few costs per kind of operator, the same at every GPU clock."""
+"""Host time to issue work: a few costs per kind of operator, the same at every GPU clock."""
 
 from __future__ import annotations
 

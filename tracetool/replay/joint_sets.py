@@ -54,8 +54,8 @@ def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     Where the readings only ever see two groups in one ratio, their errors cancel: the covariance of their
     energies, errors of GPUs being independent, is negative, and their sum is known though neither is. Those
     that are not known are joined with what cancels their error best until each sum is known
-    (:func:`tracetool.measure.attribution.join_canceling`). The sensor's gain and offset, common to all, tell
-    nothing apart: they are left out of what is known and are in the interval.
+    (:func:`tracetool.measure.attribution.join_canceling`). The sensor's gain and offset, common to all,
+    separate nothing: they are left out of what is known and are in the interval.
     """
     all_names = np.concatenate([np.array(g.names[:-1], dtype=object) for g in gpus])
     names, place = np.unique(all_names, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What operands hold, as a user states it: a word, zeros by share, or files of tensors."""
+"""Content of operands, as a user states it: a word, zeros by share, or files of tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_HEADER: Final = 100_000_000
 
 @dataclass(frozen=True)
 class Content:
-    """What two operands hold: a word with a share of zeros, or a file for one or each of them."""
+    """Content of two operands: a word with a share of zeros, or a file for one or each of them."""
 
     word: str
     zeros: float = 0.0

@@ -46,7 +46,7 @@ _TEXT_RATIO = 8.0
 class InputTable:
     """A checked table and the distinct pieces of work in it.
 
-    ``rows`` has one model row per distinct piece of work; ``index`` tells which of them each input
+    ``rows`` has one model row per distinct piece of work; ``index`` states which of them each input
     row is. Input rows stay in their order. ``unread`` names the columns that have no effect.
     """
 

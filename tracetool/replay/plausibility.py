@@ -1,4 +1,4 @@
-"""What physics rules out: measured and predicted rows beyond it, each breach named."""
+"""Bounds of physics: measured and predicted rows beyond them, each breach named."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class PredictedRun:
 
     ``signatures`` has one row per signature and clock: the ``predictions`` columns behind ``signature``,
     ``family``, ``kind``, ``name``, ``launches``, ``measured_duration_us``, ``inferred`` (sizes that the
-    trace does not state: assumed from the launch, or told by the measured duration) and
+    trace does not state: assumed from the launch, or inferred from the measured duration) and
     ``predicted_from`` (one of :data:`tracetool.core.prediction.FROM`). Times, energies and powers
     are means over the launches of the replayed run: times ``launches`` they add up to the totals of
     kernels and copies.
@@ -229,7 +229,7 @@ def _over_cap(replays: RunReplay, governor: Governor) -> list[str]:
 
 
 def _recorded_facts(case: RunCase, replays: RunReplay, options: _Options) -> dict[str, Any]:
-    """Return what the trace held, how much of it is covered, and what was changed."""
+    """Return the size of the trace, how much of it is covered, and what was changed."""
     work, graph = replays.work, replays.graph
     return {
         "kind": "run",

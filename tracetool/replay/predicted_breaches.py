@@ -1,4 +1,4 @@
-"""What physics rules out of a prediction, whatever it rests on: each breach named in a sentence."""
+"""Bounds of physics on a prediction, whatever its basis: each breach named in a sentence."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]
 
 
 def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]:
-    """Energies of computing out of what the operations take in this process."""
+    """Energies of computing outside the range for operations in this process."""
     work, pj = predicted.timing.work, prior_calibration(gpu).core_pj
     named, place = rows.distinct("dtype")
     formats = multiplied_format(np.array(named, object), gpu)

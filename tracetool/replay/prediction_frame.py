@@ -61,7 +61,7 @@ def prediction_frame(predicted: Prediction) -> pl.DataFrame:
 
 
 def _texts(texts: Sequence[str], place: Ints) -> pl.Series:
-    """Return a column of few texts; an array of numpy would hold the length of the longest in every cell."""
+    """Return a column of few texts; an array of numpy would reserve the longest's length in every cell."""
     return pl.Series(texts, dtype=pl.String).gather(place)
 
 

@@ -16,7 +16,7 @@ from tracetool.tables.run import Run
 
 #: A launch that follows this many usual distances after the one before waited for something else. [1]
 _WAITED: Final = 10.0
-#: Launches that tell a rate, and steps whose spread tells an interval.
+#: Launches enough for a rate, and steps enough for an interval.
 _LEAST_LAUNCHES: Final = 50
 _LEAST_STEPS: Final = 3
 #: Ends of what holds 90 % of the steps.

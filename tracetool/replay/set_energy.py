@@ -69,7 +69,7 @@ class SetEnergy:
     energy_j: Floats
     low_j: Floats
     high_j: Floats
-    identified: Ints  # 1 where the log tells the set from the others
+    identified: Ints  # 1 where the log separates the set from the others
     summed: SummedEnergy | None = field(default=None, repr=False)  # what was measured, with its covariance
 
 
@@ -119,7 +119,7 @@ class RunEnergies:
     notes: tuple[str, ...] = ()
 
     def measured_of(self, device: int, sets: SetTimes) -> SetEnergy | None:
-        """Return the measured energy of sets; None where the log does not hold this GPU."""
+        """Return the measured energy of sets; None where the log has no readings of this GPU."""
         if self.measured is None or device not in self.measured.classes:
             return None
         classes = self.measured.classes[device]

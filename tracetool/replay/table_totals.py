@@ -186,7 +186,7 @@ def run_spread(
     own_share : float
         Share of its own error a row keeps beside it. [1]
     unstated : array, shape (n,), optional
-        Part of each row's half-width of ln power that is for operands nobody stated. The error of
+        Part of each row's half-width of ln power that is for unstated operands. The error of
         coefficients fitted to whole runs holds it already, so it does not count in their sum.
 
     Notes

@@ -122,12 +122,12 @@ class IdleTimes:
 
     @property
     def opens_ns(self) -> Ints:
-        """Start of the whole one. Shape (g,). [ns]"""
+        """Start of the uncut idle time. Shape (g,). [ns]"""
         return self.start_ns[np.searchsorted(self.whole_index, self.whole_index)]
 
     @property
     def whole_s(self) -> Floats:
-        """Length of the whole one. Shape (g,). [s]"""
+        """Length of the uncut idle time. Shape (g,). [s]"""
         last = np.searchsorted(self.whole_index, self.whole_index, side="right") - 1
         return np.asarray((self.end_ns[last] - self.opens_ns) * 1e-9)
 
@@ -139,7 +139,7 @@ class IdleTimes:
         return held_s, np.asarray(length_s - held_s)
 
     def cut(self, late_ns: Ints) -> tuple[IdleTimes, Bools]:
-        """Return whole idle times cut so long before their ends, and which are then such an end. (g,) [ns]"""
+        """Return uncut idle times cut so long before their ends, and which are then such an end. (g,) [ns]"""
         length_ns = self.end_ns - self.start_ns
         row = np.repeat(np.arange(len(late_ns)), 1 + ((late_ns > 0) & (late_ns < length_ns)))
         second = np.r_[False, row[1:] == row[:-1]][: len(row)]

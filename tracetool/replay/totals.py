@@ -1,4 +1,4 @@
-"""Totals of a replayed timeline: what each signature takes and costs, gaps by reason, per clock."""
+"""Totals of a replayed timeline: time and energy of each signature, gaps by reason, per clock."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ClockTotals:
 
 @dataclass(frozen=True)
 class RunTotals:
-    """A run at c clocks: what its signatures take and cost, and one record per clock."""
+    """A run at c clocks: time and energy of its signatures, and one record per clock."""
 
     time_s: Floats  # (s, c)
     energy_j: Floats  # (s, c)

@@ -22,7 +22,7 @@ from tracetool.tables.windows import Window, activities_of
 
 
 class PredictedWindow(Protocol):
-    """What is added up of a window."""
+    """Sums of a predicted window."""
 
     @property
     def signatures(self) -> pl.DataFrame:
@@ -34,7 +34,7 @@ class PredictedWindow(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the figures rest on."""
+        """Sentences on the basis of the figures."""
 
 
 #: Figures of a total that are not sums over windows.

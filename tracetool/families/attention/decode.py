@@ -36,9 +36,9 @@ from tracetool.families.loops import graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: How sharply drawing from L2 hides behind the steps: exponent of the norm in which they meet. [1] A prior.
+#: How sharply drawing from L2 hides behind the steps: exponent of the norm that adds them. [1] A prior.
 DRAW_NORM = 6.0
-#: How sharply a step's other work hides the conversion of its keys: exponent of the norm in which they meet.
+#: How sharply a step's other work hides the conversion of its keys: exponent of the norm that adds them.
 #: [1] A prior.
 CONVERT_NORM = 3.0
 #: Share of L2 a cache may fill before loops over it read memory, and how sharply that sets in; the same of an

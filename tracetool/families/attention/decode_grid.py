@@ -50,7 +50,7 @@ class DecodeGrid:
     vector: Bools  # rows whose kernel has no tensor cores
     windowed: Bools  # rows whose queries do not see every key
     visible_keys: Floats  # keys that are read for a query [tokens]
-    query_rows: Floats  # queries of a sequence that meet the same keys
+    query_rows: Floats  # queries of a sequence that share keys
     key_tile: Floats  # keys of a step [tokens]
     lanes: Floats  # tiles of queries
     tiles: Floats  # tiles of keys that each meets

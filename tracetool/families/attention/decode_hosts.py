@@ -31,7 +31,7 @@ XQA_HABITS = {
 #: key tiles of a batch among the SMs where its sequences have lengths of their own; SGLang's Triton kernels
 #: take up to eight parts and tiles of 32 keys. [units of decode.toml] A fit starts from each; sources in
 #: docs/families/decode.md. ``block_clk`` and ``kv8_block`` of XQA are where its own tables led, so that they
-#: are none of what source tells of it.
+#: are none that source states of it.
 HABITS = (
     {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0, "pack_windowed": 0.0},
     {**XQA_HABITS, "block_clk": 6000.0, "kv8_block": 0.15},
@@ -117,9 +117,9 @@ HOST: Final[dict[str, Host]] = {
 }
 #: Of kernels where none of their library was measured. [units of decode.toml] By definition as above.
 ELSEWHERE: Final[dict[str, Host]] = {"trtllm/torch_flow/blackwell": _GENERATED_ELSEWHERE}
-#: Of a library nobody measured: kernels that no other library calls; on Ada the priors, of memory on the
+#: Of an unmeasured library: kernels that no other library calls; on Ada the priors, of memory on the
 #: chip's package, do not hold. [units of decode.toml] By definition as above.
 LIBRARY_HABITS: Final = {"trtllm/hopper": XQA_HABITS, "trtllm/ampere-ga100": XQA_HABITS}
-#: What a kernel's name tells where another's coefficients stand for it. [units of decode.toml] By definition
+#: What a kernel's name states where another's coefficients stand for it. [units of decode.toml] By definition
 #: as above.
 NAME_HABITS: Final = {"flashinfer": FLASHINFER, "flashinfer_trtllm": {}}

@@ -49,7 +49,7 @@ class Latents:
     nope: Floats
     value: Floats
     pairs: Floats  # query-key pairs that count, per head and sequence
-    absorbed: Bools  # queries meet the latents themselves
+    absorbed: Bools  # queries multiply the latents themselves
     size: Floats  # bytes of an element of Q and O [B]
     kv_size: Floats  # of the cache [B]
     rate: Floats  # [FLOP/clk/SM]
@@ -120,8 +120,8 @@ def projections(s: Latents, rows: OperatorColumns) -> tuple[Floats, Floats]:
     None of rows whose products are rows of their own (``products_apart``).
 
     Expanded, keys and values of every cached token are made of its latent, and a key is joined of its parts
-    and written again, as is an output. Absorbed, every query is made to meet latents, and every output made
-    of one.
+    and written again, as is an output. Absorbed, every query is projected into the latent space, and every
+    output out of it.
     """
     counted = np.where(rows.number("products_apart", 0.0) > 0.0, 0.0, 1.0)
     tokens = counted * s.batch * s.heads * np.where(s.absorbed, s.q_len, s.kv_len)

@@ -112,9 +112,9 @@ PREFILL_HOST: Final[dict[str, Host]] = {
 #: Before Hopper TensorRT-LLM decodes by its kernel of prefill: 64 heads a tile, all keys of a sequence one
 #: after another and no kernel to sum parts, one head no faster than many, queries and outputs once. Each of
 #: its four warps of 16 rows draws all keys and values of a step from shared memory, where tensor cores take
-#: operands from registers. [1] By definition of TensorRT-LLM; but that a cache of 8 bits lies in 16 is told
-#: by tables of A100 and L40S, whose times of both are the same, and the share of their peak that products
-#: reach is a prior.
+#: operands from registers. [1] By definition of TensorRT-LLM; but that a cache of 8 bits is kept in 16 is
+#: shown by tables of A100 and L40S, whose times of both are the same, and the share of their peak that
+#: products reach is a prior.
 _BEFORE_HOPPER: Final[Host] = {
     "most_parts": (0.0, 1.0),
     "head_tile": (0.0, 64.0),

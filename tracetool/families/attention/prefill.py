@@ -71,7 +71,7 @@ WRITE_US, WRITE_KV8_US = ALONE_US, ALONE_US + LATENCY_CLK / LAUNCH_MHZ
 L2_NORM, MEMORY_NORM = 6.0, 6.0
 
 #: Of kernels that run the blocks of all heads together: heads below this leave an SM space for more blocks
-#: [elements]; blocks of one head that meet a key in L2 before it is evicted [1]; share of the memory's
+#: [elements]; blocks of one head that read a key from L2 before it is evicted [1]; share of the memory's
 #: peak that keys are read again at [1]. A fit of SGLang's encoder on an L40S, half of its shapes.
 TOGETHER_DIM, TOGETHER, AGAIN_EFFICIENCY = 128.0, 2.5, 0.72
 

@@ -72,7 +72,7 @@ _ENCODER_TRITON: Final[Host] = {
     "tensor_efficiency": (0.0, 0.6), "dim64": (0.0, 1.1),
 }  # fmt: skip
 ENCODER_ELSEWHERE: Final[dict[str, Host]] = {
-    **{key: told for key, told in ELSEWHERE.items() if key != "sglang/triton"},
+    **{key: host for key, host in ELSEWHERE.items() if key != "sglang/triton"},
     "sglang/triton/hopper": _ENCODER_TRITON,
     "sglang/triton/blackwell": _ENCODER_TRITON,
     "sglang/triton/blackwell-gb20x": _ENCODER_TRITON,

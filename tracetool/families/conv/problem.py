@@ -21,7 +21,7 @@ from tracetool.families.gemm.problem import plan_of, work_of
 from tracetool.families.gemm.tiling import Products
 from tracetool.hardware.gpu import Gpu
 
-#: Results a side of one patch, of a kernel whose name does not tell: registers hold no larger transform.
+#: Results a side of one patch, of a kernel whose name states none: registers hold no larger transform.
 #: [elements] A prior.
 _FUSED_PATCH = 2.0
 

@@ -38,8 +38,8 @@ FEW_ROWS = 32.0
 #: definition of vllm-project/vllm, ``model_executor/layers/quantization/utils/fp8_utils.py``, and of
 #: ai-dynamo/aiconfigurator, ``collector/vllm/collect_gemm.py``.
 VLLM_KERNELS, FLASHINFER_KERNELS = 3.0, 2.0
-#: How sharply a weight's conversion and the products meet: exponent of the norm. [1] A prior, as where tiles
-#: are chosen.
+#: How sharply a weight's conversion and the products overlap: exponent of the norm. [1] A prior, as
+#: where tiles are chosen.
 CONVERT_NORM = 4.0
 
 
@@ -147,8 +147,8 @@ _PACKED = {
 #: vllm-project/vllm, vllm/model_executor/kernels/linear/scaled_mm.
 _NO_TABLE = ("deepgemm", "triton", "flashinfer")
 #: TensorRT-LLM's products with scales by blocks where instructions of warps take these: TMA fills their
-#: steps, and no sums are scaled on the FP32 pipe, as they are in the kernels of Ada. What was measured there
-#: tells neither the rate nor a step: the priors hold. Those of vLLM scale their sums here, too, in tiles by a
+#: steps, and no sums are scaled on the FP32 pipe, as they are in the kernels of Ada. What was measured
+#: gives neither the rate nor a step: the priors hold. Those of vLLM scale their sums here, too, in tiles by a
 #: table. [units of law.toml] By definition of NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/cutlass_kernels/
 #: fp8_blockscale_gemm (sm120_blockwise_gemm/sm120_utils.cuh, ada_blockwise_gemm), and of vllm-project/vllm,
 #: scaled_mm_blockwise_sm120_fp8_dispatch.cuh.

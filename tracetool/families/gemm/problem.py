@@ -51,7 +51,7 @@ def _weight_sets(rows: OperatorColumns) -> Floats | None:
 def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:
     """Return the loads an element needs where threads cannot load 16 bytes at once, else 0. Shape (n,).
 
-    A kernel's name tells how its operands are aligned; else their rows of K do, one behind the other.
+    A kernel's name states how its operands are aligned; else their rows of K do, one behind the other.
     Libraries take formats of a byte and less in whole 16 bytes only, so that a framework pads them.
     """
     elements_per_load = _LOAD_BYTES / size

@@ -242,7 +242,7 @@ class _Choice:
 
 
 def _usable(tiles: Sequence[tuple[int, int]], rates: TileRates) -> list[tuple[int, int]]:
-    """Return the tiles that a library of such habits holds."""
+    """Return the tiles that a library of such habits has."""
     return [
         tile
         for tile in tiles

@@ -220,7 +220,7 @@ _SINCE = {"moe": _TILES_SINCE, "moe_fp8": _TILES_SINCE, "moe_fp8_block": _BLOCKS
 _GENERATED_CONVERTED = {"launch_us": 5.0 * NEXT_US, "inner_factor": 1.0 / 3.0}
 _GENERATED = {**_GENERATED_CONVERTED, "pair_ns": ROUTED_NS, "dram_efficiency": STREAMED}
 _GENERATED_BLOCKS = {"launch_us": 6.0 * NEXT_US}
-#: Where scales by blocks are applied to sums, or weights converted, source does not tell what that takes:
+#: Where scales by blocks are applied to sums, or weights converted, source does not state what that takes:
 #: what the priors count too much of sorting and memory stands for it. [units of law.toml] A prior.
 _BY_FORMAT = {"moe_fp8_block": _GENERATED_BLOCKS, "moe_weight_only": _GENERATED_CONVERTED}
 #: Kernels that keep few bytes in flight. [units of law.toml] A prior, which a fit starts from.
@@ -238,9 +238,9 @@ _HOSTS = {
 #: of these.
 _ELSEWHERE: dict[str, dict[str, dict[str, tuple[float, float]]]] = {
     "moe_fp4": {
-        f"{library}/{kernel}/{SCALED_WARPS}": told
+        f"{library}/{kernel}/{SCALED_WARPS}": host
         for library in ("vllm", "sglang")
-        for kernel, told in (("flashinfer", _UNTIMED_WARPS), ("flashinfer_trtllm", _MIDDLE))
+        for kernel, host in (("flashinfer", _UNTIMED_WARPS), ("flashinfer_trtllm", _MIDDLE))
     }
 }
 #: What vLLM and SGLang pad the sizes of MXFP4 weights to for these kernels. [elements] By definition of
@@ -249,7 +249,7 @@ _STORED = {"padded": 256.0}
 #: Tiles of these: SGLang's server and TensorRT-LLM's loop time those of 4 bits, of which the middle is taken
 #: to be the fastest; nobody times the others (sglang/srt/model_executor/model_runner.py,
 #: ``_should_run_flashinfer_autotune``; ai-dynamo/aiconfigurator, collector). [units of law.toml] By
-#: definition of these; that vLLM's of 4 bits take the middle, too, is told by its table.
+#: definition of these; that vLLM's of 4 bits take the middle, too, is stated by its table.
 _MADE: dict[str, dict[str, float]] = {
     "moe_fp8": {"tile_table": FIRST_MADE},
     "moe_fp8_block": {"tile_table": FIRST_MADE},

@@ -181,7 +181,7 @@ def _generated_tiles(table: float, e: Experts) -> list[Offer]:
 
 
 def _tuned(table: float, e: Experts, gpu: Gpu) -> Bools:
-    """Return for which rows the library whose table it is holds tiles measured on a GPU. Shape (n,)."""
+    """Return the rows for which the table's library has tiles measured on a GPU. Shape (n,)."""
     sizes = _tuned_sizes().get((table, gpu.name), np.zeros(0))
     if not sizes.size:
         return np.zeros(len(e.tokens), dtype=np.bool_)

@@ -42,7 +42,7 @@ def _row_pieces(
         np.clip(np.exp2(np.ceil(np.log2(np.maximum(cols / 4.0, 1.0)))), 32.0, threads_of_long),
     )
     flight = rows_in_flight(cols, threads, gpu)
-    # the way back reads the gradient again as well; a kernel of a trace may tell how often it reads again
+    # the way back reads the gradient again as well; a kernel of a trace may state how often it reads again
     twice = np.where(rows.text("direction") == "bwd", 2.0, 1.0)
     usual = np.where(short_rows, 0.0, c["again"]) * twice
     stated = rows.number("reads_again") * rows.number("reads", 1.0)

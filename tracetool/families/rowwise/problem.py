@@ -21,7 +21,7 @@ def row_counter(
     Parameters
     ----------
     flops, sfu : float
-        Operations per element, where nobody says which row-wise work it is. [op]
+        Operations per element, where the kind of row-wise work is not stated. [op]
     sfu_per_row : float
         Special functions per row: a reciprocal, a square root. [op]
     parameters : float

@@ -25,7 +25,7 @@ def stream_counter(
     Parameters
     ----------
     flops, sfu, integer : float
-        Vector operations, special functions and address arithmetic per element, where nobody says what a
+        Vector operations, special functions and address arithmetic per element, where it is not stated what a
         kernel computes (:mod:`tracetool.families.operations`). [op]
     passes : float
         Times the data passes through memory.
@@ -45,7 +45,7 @@ def stream_counter(
         computed = instructions_per_element(rows, tensors)
         has_instructions = np.isfinite(computed)
         if sectors:
-            # where the width is not told, neighbors are taken for read together
+            # where the width is not stated, neighbors are taken for read together
             width = np.maximum(rows.number("cols", SECTOR_BYTES), 1.0)
             sector_bytes = np.ceil(width * size / SECTOR_BYTES) * SECTOR_BYTES
             moved = moved + (sector_bytes / (width * size) - 1.0) * elements * size * rows.number(

@@ -108,7 +108,7 @@ def within_gpu(rows: OperatorColumns) -> Bools:
 
 
 def _kind_holds(rows: OperatorColumns, words: tuple[str, ...]) -> Bools:
-    """Return which rows' kinds hold any of the words. Shape (n,)."""
+    """Return which rows' kinds contain any of the words. Shape (n,)."""
     kinds, place = rows.distinct("kind")
     holds = [any(word in kind.lower() for word in words) for kind in kinds]
     return np.array(holds, dtype=np.bool_)[place]

@@ -55,7 +55,7 @@ OTHER = Family(
     ),
 )
 
-#: Nothing tells what these do.
+#: What these do is not stated anywhere.
 UNKNOWN = Family(
     name="unknown",
     meaning="no rule knows the name",

@@ -76,7 +76,7 @@ CAUSES: Final = (
     Cause(IDLE, "give the GPU back, or feed it", "system"),
     Cause(UNEXPLAINED, "record what it waited for (host calls, other queues)", "setting"),
 )
-#: Causes told by when activities ran, not by what they are.
+#: Causes recognized by when activities ran, not by what they are.
 BY_TIMING: Final = (EXPOSED, RANKS, HOST, SYNC, DEPENDENCY, IDLE, UNEXPLAINED)
 NAMES: Final = tuple(cause.name for cause in CAUSES)
 PLACE: Final = {name: i for i, name in enumerate(NAMES)}

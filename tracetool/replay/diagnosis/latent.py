@@ -78,7 +78,7 @@ def latent_factors(run: Run, booked: Ledger, by: str | Sequence[str]) -> LatentF
     -----
     Joules of causes are those of the ledger: columns sum to the group's energy, groups to the run. Counts
     and rates are of launches whose shapes are known. Intervals are those of the group's energy, as the log
-    tells it from the others' (GPUs add up), and for a cause the prior of its share beside it, in squares;
+    separates it from the others' (GPUs add up), and for a cause the prior of its share beside it, in squares;
     counts of launches, time and operations are exact, bytes, occupancy and ceilings the model's. The ceiling
     of a kernel is the fast end of the interval that calibration data leave its family on this GPU: 95 % of
     such kernels take longer.

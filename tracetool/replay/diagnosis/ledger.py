@@ -75,7 +75,7 @@ class Ledger:
     def half_widths(self) -> tuple[Floats, float]:
         """Return half the 90 % interval of each signature's energy, shape (s,), and of idle time's. [J]
 
-        Those of GPUs add up: what tells kernels of a step apart is the same on each.
+        Those of GPUs add up: what separates kernels of a step is the same on each.
         """
         of_signature, of_idle = np.zeros(len(self.shares)), 0.0
         for side in self.cut.sides:

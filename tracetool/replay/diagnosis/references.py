@@ -1,4 +1,4 @@
-"""What a kernel's work would cost elsewise: in another format, another shape, at the run's own best."""
+"""Cost of a kernel's work in other ways: in another format, another shape, at the run's own best."""
 
 from __future__ import annotations
 

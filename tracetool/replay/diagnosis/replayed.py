@@ -1,4 +1,4 @@
-"""An altered run: its timeline replayed, and the joules that were recorded at the model's ratios."""
+"""An altered run: its timeline replayed, and recorded joules scaled by the model's ratios."""
 
 from __future__ import annotations
 

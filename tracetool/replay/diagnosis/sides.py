@@ -28,7 +28,7 @@ from tracetool.tables.windows import refuse_large
 
 #: Cause of each part of idle time, as :data:`tracetool.replay.time_parts.IDLE` orders them.
 _OF_IDLE: Final = (causes.HOST, causes.SYNC, causes.DEPENDENCY, causes.IDLE, causes.UNEXPLAINED)
-#: Idle times this long are a GPU that nobody uses: after them clocks fall. [s]
+#: Idle times this long are an unused GPU: after them clocks fall. [s]
 LONG_IDLE_S: Final = GAP_HOLD_S
 EXPOSED, WAITS, COPIED = (BUSY.index(p) for p in ("exposed communication", "waiting for ranks", "copies"))
 
@@ -46,7 +46,7 @@ class Side:
     of_pair: sparse.csr_matrix  # (p, n) share of each piece
     idle_places: Ints
     weight: Floats  # (n,) what pieces of one signature and part share its energy by
-    measured: bool  # whether the log tells this GPU's energy
+    measured: bool  # whether the log determines this GPU's energy
     host_copy: Bools  # (p,) pairs of copies between the host's memory and the GPU's
 
     @classmethod

@@ -22,13 +22,13 @@ from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.whatif import with_instant_host, without_waits
 from tracetool.tables.run import Run
 
-#: Share of the makespan from which idle time that an altered run opens is told. [1]
+#: Share of the makespan from which idle time that an altered run opens is reported. [1]
 _OPENED: Final = 0.01
 
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
-    """What a run would take.
+    """Time and energy of a run after all changes, and with each alone.
 
     Parameters
     ----------
