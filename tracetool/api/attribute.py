@@ -34,7 +34,7 @@ class Attribution(Charted):
     ----------
     energy : DataFrame, shape (classes, columns)
         One row per GPU and class of kernels: energy [J] and power [W] with 90 % intervals, and whether the
-        log can tell the class from others.
+        log separates the class from others.
     windows : DataFrame or None
         One row per window that was asked for.
     scopes : mapping
@@ -145,7 +145,7 @@ def attribute(
     windows : path, optional
         Table of windows to integrate: ``start_us``, ``end_us`` (UTC).
     gpu : str, optional
-        The GPU, whose file tells the sensor; a run knows its own.
+        The GPU, whose file states the sensor; a run knows its own.
     device : int, optional
         Which GPU of the log a table of activities ran on; by default the first.
     sensor : path, optional

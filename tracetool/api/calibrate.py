@@ -28,7 +28,7 @@ class Calibration(Result):
     gpu : str
         The GPU.
     coefficients : DataFrame
-        One row per coefficient: value, spread and whether the data or the prior told it.
+        One row per coefficient: value, spread and whether the data or the prior determined it.
     errors : DataFrame
         One row per kind of table: error of the fit and on rows left out [%], beside plain baselines.
     rejected : DataFrame

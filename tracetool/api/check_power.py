@@ -106,7 +106,7 @@ def check_power(
     tz : str, optional
         Zone of logs in local time, e.g. ``+02:00``.
     gpu : str, optional
-        The GPU, whose file tells sensor and power limit; a run knows its own.
+        The GPU, whose file states sensor and power limit; a run knows its own.
     device : int, optional
         Which GPU of the log a table of activities ran on; by default the first.
 

@@ -107,7 +107,7 @@ class Prediction(Charted):
         return self.over_time.frame if self.over_time else None
 
     def save_power_over_time(self, path: PathLike) -> None:
-        """Write the power over time; the extension says how.
+        """Write the power over time; the extension decides the format.
 
         Raises
         ------
@@ -195,7 +195,7 @@ def predict(
         One call a kernel, or one call in all; by default a table eager, a run as recorded.
     anchor : {"measured", "others", "none"}, optional
         ``measured`` scales what was recorded (the default where there is any; kernels without a measurement
-        take what those beside them tell), ``others`` predicts each kernel from the measured ones of other
+        take what those beside them state), ``others`` predicts each kernel from the measured ones of other
         shapes, ``none`` from shapes alone.
     attention : {"fused", "unfused"}, optional
         How the totals of a table count prefill attention.

@@ -101,7 +101,7 @@ def profile(
     kernel : str, optional
         Part of the kernel's name; by default the one with most time.
     gpu : str, optional
-        The GPU, whose file tells the sensor; a run knows its own.
+        The GPU, whose file states the sensor; a run knows its own.
     power, sync : path, optional
         Samples of a table of executions, and its sync points.
     window : float, optional
@@ -112,7 +112,7 @@ def profile(
     Raises
     ------
     BadInput
-        If no kernel is called so, a run has no readings, or no sample meets an execution.
+        If no kernel is called so, a run has no readings, or no sample overlaps an execution.
 
     Examples
     --------

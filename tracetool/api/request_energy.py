@@ -57,7 +57,7 @@ def request_energy(
     tz : str, optional
         Zone of logs in local time.
     gpu : str, optional
-        The GPU, whose file tells the sensor.
+        The GPU, whose file states the sensor.
 
     Raises
     ------

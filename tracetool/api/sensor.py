@@ -137,7 +137,7 @@ def identify_sensor(
     device: int | None = None,
     meter: PathLike | None = None,
 ) -> IdentifiedSensors:
-    """Return what each power field of a log tells of its sensor, as ``tracetool sensor identify``.
+    """Return the sensor behind each power field of a log, as ``tracetool sensor identify``.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def identify_sensor(
     tz : str, optional
         Zone of logs in local time.
     gpu : str, optional
-        The GPU: its file tells where the update period is looked for first.
+        The GPU: its file states where the update period is looked for first.
     device : int, optional
         Which GPU of the log; by default the first.
     meter : path, optional

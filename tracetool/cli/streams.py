@@ -45,7 +45,7 @@ def tolerate_lost_readers() -> None:
 
 
 def flush_output() -> OSError | None:
-    """Write out what standard output still holds; return why some of it could not be written, else None."""
+    """Write out what standard output still buffers; return why some could not be written, else None."""
     try:
         sys.stdout.flush()
     except OSError as error:  # a terminal that hung up

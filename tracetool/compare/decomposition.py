@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 
-#: Causes in the order they are told.
+#: Causes in the order of the output.
 FACTORS = ("more work", "longer duration", "higher power", "clock", "idle gaps")
 
 

@@ -175,7 +175,7 @@ def accuracy_of(
 ) -> Accuracy:
     """Compare a prediction at one clock, not anchored on the run's times, with what the run measured.
 
-    ``group`` is the group of each activity by the keys ``by``, shape (n,): its rows are told too.
+    ``group`` is the group of each activity by the keys ``by``, shape (n,): its rows are output too.
     """
     attribution, energy_notes, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
     measured = None if attribution is None else attribution.energy

@@ -1,4 +1,4 @@
-"""Idle time of runs by cause, for comparisons by gap: what no class of launches holds."""
+"""Idle time of runs by cause, for comparisons by gap: time in no class of launches."""
 
 from __future__ import annotations
 

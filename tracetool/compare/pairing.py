@@ -249,7 +249,7 @@ def _by_place(
 
 
 def _contents(side: str, inside: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
-    """Return what each place of a side holds: how often, its launches, classes and families."""
+    """Return the content of each place of a side: how often, its launches, classes and families."""
     families = (
         inside.explode("class")
         .join(classes.select("class", "family"), on="class", how="left", maintain_order="left")

@@ -28,7 +28,7 @@ Basis = Literal["measured", "anchored", "predicted"]
 _TABLES: Final = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
 
 
-#: What tells signatures of one name apart in one run, in the name of a group.
+#: What separates signatures of one name in one run, in the name of a group.
 _NUMBER: Final = r" #[0-9]+( / |$)"
 
 
@@ -129,7 +129,7 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
 
 
 def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> Basis:
-    """Return what energies to compare: measured where every run holds power readings.
+    """Return the basis of the energies to compare: measured where every run has power readings.
 
     Raises
     ------

@@ -128,7 +128,7 @@ def _effects(shift: Floats, error: Floats, freedom: Floats, basis: str) -> Effec
 
 
 def _interval(shift: Floats, error: Floats, freedom: Floats, tests: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of the intervals that hold together for ``tests`` figures each. [1]"""
+    """Return the ends of the intervals that are joint for ``tests`` figures each. [1]"""
     uncertain = (error > 0) & (freedom > 0)
     d = np.where(uncertain, np.minimum(freedom, 1e6), 1.0)
     reach = np.where(uncertain, special.stdtrit(d, 1.0 - ALPHA / tests) * error, 0.0)
@@ -138,7 +138,7 @@ def _interval(shift: Floats, error: Floats, freedom: Floats, tests: Floats) -> t
 
 
 def with_joint_intervals(effects: Effects, tests: Floats | float) -> Effects:
-    """Return the effects with intervals that hold together for ``tests`` figures each. Shape (k,).
+    """Return the effects with joint intervals for ``tests`` figures each. Shape (k,).
 
     Examples
     --------

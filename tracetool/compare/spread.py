@@ -56,7 +56,7 @@ _SINGLE_TIME, _SINGLE_JOULES, _SINGLE_WORTH = 0.025, 0.06, 8.0  # [1], [1], runs
 _REJECTED: Final = 0.95
 #: Changes below this are the rounding of sums of the same numbers, not changes. [1]
 ROUNDING: Final = 1e-9
-#: What moves a run moves most of its families alike: however many, they tell as much as two apart would.
+#: What moves a run moves most of its families alike: however many, they count as two independent ones. [1]
 _APART: Final = 2.0
 
 
@@ -168,7 +168,7 @@ def learned(base: Floats, head: Floats, spread: Spread, within: Floats | None = 
     Notes
     -----
     Whatever the code does, runs of all families spread about alike: so each family's ratio
-    :math:`s_k^2 / (s_0^2 + w_k)` tells of the same :math:`s_0^2`. Their mean :math:`r`, steady families
+    :math:`s_k^2 / (s_0^2 + w_k)` estimates the same :math:`s_0^2`. Their mean :math:`r`, steady families
     counting most, moves the prior to :math:`s_0^2 (d_0 + d_e r) / (d_0 + d_e)`, worth :math:`d_0 + d_e`.
     Runs share their offsets (clock, temperature), so :math:`d_e` is twice the degrees of freedom of one
     family, not k times.

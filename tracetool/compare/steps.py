@@ -12,7 +12,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 
-#: Steps a run must name before they tell how much they vary.
+#: Steps a run must name before their variation is known.
 _LEAST: Final = 2
 #: Steps count whose number of launches differs no more than this from the usual one's, if most do. [1]
 _USUAL: Final = 0.1

@@ -152,7 +152,7 @@ def markdown_line(text: str) -> str:
 
 
 def code(text: str | None, width: int = NAME_WIDTH) -> str:
-    """Return a Markdown code span that holds exactly the shown text, safe inside a table."""
+    """Return a Markdown code span of exactly the shown text, safe inside a table."""
     shown = _LOG_COMMAND.sub("## ", name(text, width))
     if not shown:
         return ""
@@ -242,12 +242,12 @@ def command_property(text: str) -> str:
 
 
 def xml(text: str | None, width: int | None = None) -> str:
-    r"""Return text for an XML 1.0 element or attribute; characters XML cannot hold are written out."""
+    r"""Return text for an XML 1.0 element or attribute; characters XML does not allow are written out."""
     return html(text, width).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
 def json_log(text: str) -> str:
-    r"""Return a JSON document that a terminal or a CI log may show; it holds the same strings.
+    r"""Return a JSON document that a terminal or a CI log may show, with the same strings.
 
     Commands of a runner (``##[``) and characters that do not print stand as JSON's own escapes.
 

@@ -65,7 +65,7 @@ def members_inside(parent: str, folder: str, constant: str, kind: type[T]) -> di
 
 @cache
 def constants_inside(parent: str, constant: str, kind: type[N], *, module: str = "") -> tuple[N, ...]:
-    """Return what the modules of the packages of ``parent`` hold in a constant, which is a tuple of plug-ins.
+    """Return a constant of the modules in the packages of ``parent``, a tuple of plug-ins each.
 
     Parameters
     ----------

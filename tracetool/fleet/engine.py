@@ -18,7 +18,7 @@ from tracetool.core.errors import BadInput, MissingPart
 _TASKS_PER_PROCESS: Final = 500
 
 
-#: A process that was told to end is waited for so long. [s]
+#: A process that was asked to end is waited for so long. [s]
 _END_S: Final = 5.0
 
 

@@ -68,7 +68,7 @@ def energy(place: Place, by: str) -> pl.DataFrame:
     ``energy_j`` with ``energy_low_j`` and ``energy_high_j``: errors of kernels of one job go together (one
     log, one model), those of different jobs apart, so half widths add within a job and as squares between
     jobs. A job as a whole has an interval of its own, without the error of how its kernels are separated.
-    ``measured_pct`` is the share of the energy that logs tell.
+    ``measured_pct`` is the share of the energy that logs determine.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """A forecast against a trace, operator by operator: matched by sizes, then by family, and what is left over.
 
 Kernels of a trace whose sizes are known match operators of the same sizes. Those without (replayed graphs
-tell none) are compared by family. Names never decide: libraries call the same product differently.
+state none) are compared by family. Names never decide: libraries call the same product differently.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _sum(group: Several[Work]) -> Work:
 
 
 def _steps(pairs: Several[tuple[Work, Work]]) -> float:
-    """Return how many steps the trace holds: the median of launches over launches, by measured time."""
+    """Return how many steps are in the trace: the median of launches over launches, by measured time."""
     ratios = np.array([measured.launches / max(predicted.launches, 1e-9) for predicted, measured in pairs])
     weights = np.array(
         [

@@ -66,8 +66,8 @@ def check_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Checked:
     Notes
     -----
     A pass takes in two sequences of 256 tokens, or two pictures. Attention is compared as if nothing were
-    masked: torch's eager attention computes what masks and windows hide. Which experts a token meets is not
-    known without weights, so experts are compared by their weights and the tokens each gets.
+    masked: torch's eager attention computes what masks and windows hide. Routing is not known
+    without weights, so experts are compared by their weights and the tokens each gets.
     """
     model = read_model(source)
     name, fields = fields_of_source(source)

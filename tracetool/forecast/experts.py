@@ -27,7 +27,7 @@ class Experts(Part):
     hidden, intermediate : int
         Numbers of a token, and columns of one expert's gate.
     experts, top_k : int
-        Experts, and those a token meets.
+        Experts, and those a token is routed to.
     dtype : str
         Number format of the experts; the router's is 16 bits.
     bias : bool

@@ -1,4 +1,4 @@
-"""What a replica of a language model holds of its GPUs' memory, and how many requests fit at once."""
+"""Memory of a replica of a language model on its GPUs, and how many requests fit at once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def context_room(model: Model, division: Division, traffic: Traffic, running: fl
 def held_by(
     model: Model, gpu: Gpu, division: Division, traffic: Traffic, rows: Sequence[Sequence[Row]], batch: float
 ) -> Held:
-    """Return what a GPU of a replica holds while ``batch`` requests run on all replicas.
+    """Return the memory of a replica's GPU while ``batch`` requests run on all replicas.
 
     Raises
     ------

@@ -28,7 +28,7 @@ def host_of(path: str) -> RecordedHost:
     Raises
     ------
     BadInput
-        If it is no run, or tells nothing of its host.
+        If it is no run, or shows nothing of its host.
     """
     return recorded_host(Run.open(path))
 

@@ -71,7 +71,7 @@ class Model:
     kind : str
         ``language``, ``encoder``, ``vision`` or ``diffusion``.
     parameters, active_parameters : float
-        Unique weights; weights a token meets.
+        Unique weights; weights one token uses.
     layers : int
         Layers a pass runs.
     embedding, groups, head

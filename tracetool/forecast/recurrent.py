@@ -15,7 +15,7 @@ _GDN: Final = "gdn"
 
 
 def _phases(step: Step) -> list[tuple[str, float, float]]:
-    """Phase, sequences and tokens of each, of what a pass holds."""
+    """Return phase, sequences and tokens of each, for each phase of a pass."""
     phases = [
         ("prefill", step.prefill_requests, step.forward.prefill_tokens / step.parallel.cp),
         ("decode", step.decode_requests, 1.0),

@@ -230,7 +230,7 @@ def _frame(cases: pl.DataFrame, outcomes: Sequence[Outcome]) -> pl.DataFrame:
     return pl.concat([cases.drop(columns, strict=False), figures], how="horizontal")
 
 
-#: Columns of operator rows that tell their sizes, in the order they are written.
+#: Columns of operator rows with their sizes, in the order they are written.
 _SIZES: Final = (
     *("batch", "m", "n", "k", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window", "tokens"),
     *("hidden", "intermediate", "top_k", "experts", "rows", "cols", "elements", "bytes", "ranks"),

@@ -1,4 +1,4 @@
-"""What a step of training holds on one GPU: weights, gradients, the optimizer's state, activations."""
+"""Memory of a step of training on one GPU: weights, gradients, the optimizer's state, activations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TrainingFootprint:
 def training_footprint(
     model: Model, plan: TrainingPlan, division: Division, forward: Sequence[Row], micro: int
 ) -> TrainingFootprint:
-    """Return what the GPU with most of it holds.
+    """Return the memory of the GPU that uses most.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def weights_of(model: Model, parallel: Parallel) -> tuple[float, float]:
 
 
 def replicas_of_experts(division: Division) -> int:
-    """Return how many replicas hold the same experts."""
+    """Return how many replicas have the same experts."""
     return max(division.replicas * division.parallel.cp, 1)
 
 

@@ -76,7 +76,7 @@ def _sampled(row: Row) -> bool:
 def _shared(
     stage: Stage, plan: TrainingPlan, division: Division, dense: float, experts: float, *, fused: bool
 ) -> Stage:
-    """Return a stage whose experts concern only the replicas that hold the same ones."""
+    """Return a stage whose experts concern only the replicas with the same ones."""
     all_weights, share = dense + experts, replicas_of_experts(division)
     if stage.name in EXCHANGES:
         (row,) = stage.rows

@@ -172,7 +172,7 @@ def _other_kernels(where: str, entry: Any) -> OtherKernels | None:
 
 
 def generations_apart(one: str, other: str) -> float:
-    """Return how far apart two architectures' kernels are, another vendor's further still. [generations]
+    """Return the distance of two architectures' kernels, another vendor's further still. [generations]
 
     >>> generations_apart("hopper", "hopper"), generations_apart("hopper", "blackwell")
     (0.0, 1.0)

@@ -115,6 +115,6 @@ def calibrated_gpus(kind: str) -> tuple[str, ...]:
 
 @cache
 def shared_calibration(name: str) -> CalibrationFile:
-    """Return a calibration that holds for every GPU."""
+    """Return a calibration that applies to every GPU."""
     text = (resources.files(__package__) / "calibrations" / f"{name}.toml").read_text("utf-8")
     return parse_calibration(f"{name}.toml", text)

@@ -20,7 +20,7 @@ from tracetool.core.dtype import BYTES, canonical_dtype
 Shape = tuple[int, ...]
 #: Sizes as recorded: None for one that is no number.
 Sizes = Sequence[int | None]
-#: What a call tells: numbers, flags and words by column name.
+#: Attributes of a call: numbers, flags and words by column name.
 Numbers = dict[str, float | str | bool | None]
 _NUMBER = re.compile(r"-?\d+")
 #: Sizes above this are no sizes but damage.

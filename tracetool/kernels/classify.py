@@ -1,6 +1,6 @@
 """Names to families and attributes: every distinct name is read once, by the first grammar that knows it.
 
-A name also tells of the kernel's inner loop: how it accesses its tensors, whose matrix instruction it uses. PyTorch's
+A name also describes the kernel's inner loop: how it accesses its tensors, whose matrix instruction it uses. PyTorch's
 streaming kernels differ by what stands around the element's own work; the laws of streams say what each costs
 (``families/access_pattern.py``).
 """

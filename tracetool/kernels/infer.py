@@ -31,12 +31,12 @@ _PIPES: Final = {
     "fp64": "fp64", "fp32": "fp32", "tf32": "tensor_tf32", "fp16": "tensor_fp16", "bf16": "tensor_bf16", "fp8": "tensor_fp8",
     "int8": "tensor_int8", "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "complex64": "fp32", "complex128": "fp64",
 }  # fmt: skip
-#: Families whose duration tells a number, by that number.
+#: Families whose duration determines a size, by that size.
 _BY_NUMBER: Final = {
     number: families_where(lambda family, number=number: family.inferred == number)  # type: ignore[misc]
     for number in ("k", "cols", "kv_len")
 }
-#: Of those that tell K: the sizes of its own by which a family is known without it.
+#: Of those that determine K: the sizes of its own by which a family is known without it.
 _INSTEAD_OF_K: Final = {
     name: [sizes for sizes in families()[name].needs if "k" not in sizes] for name in _BY_NUMBER["k"]
 }
@@ -131,7 +131,7 @@ def _are_positive(columns: dict[str, Floats], *names: str) -> Bools:
 
 
 def _complete_without_k(family: Texts, columns: dict[str, Floats]) -> Bools:
-    """Return which rows hold all the sizes by which their family is known without K: convolutions, experts."""
+    """Return the rows with all sizes by which their family is known without K: convolutions, experts."""
     out = np.zeros(len(family), dtype=np.bool_)
     for name, sets in _INSTEAD_OF_K.items():
         for sizes in sets:

@@ -7,7 +7,7 @@ side of the product differs by library:
   its N; z is the batch, or the parts of a split K: the name or the operator decides. Checked on 30,000 launches.
 - CUTLASS 2.x swizzles: x holds up to 8 columns of tiles side by side, so only the number of tiles is exact.
 - Tensile: x and y as in cuBLAS, z the batch, parts of a split K within y; in hipBLASLt one axis holds them all,
-  so only the product m x n is told.
+  so only the product m x n is known.
 - implicit products of convolutions: the first tile number runs along batch x height x width of the result,
   the second along the filters; x along the former in cuDNN's older kernels, y in xmma.
 """
@@ -37,7 +37,7 @@ _LIBRARY: Final = pl.col("library").fill_null("")
 _K_SHARING: Final = pl.col("k_sharing").fill_null("")
 _NAMED_SPLIT: Final = pl.col("split_k").cast(pl.Float64)
 _SPLITS: Final = _K_SHARING == "split_k"
-#: Blocks take one tile after another: the grid tells the GPU's size, not the product's.
+#: Blocks take one tile after another: the grid gives the GPU's size, not the product's.
 _PERSISTS: Final = pl.col("persistent").fill_null(value=False) | _K_SHARING.is_in(["stream_k", "segment_k"])
 #: One plane of the grid holds tiles and parts of a split K.
 _ONE_PLANE: Final = _LIBRARY == "tensile"
@@ -136,7 +136,7 @@ def _extents(frame: pl.DataFrame) -> pl.DataFrame:
     """Add m, n and batch from tile and grid, and which of them rest on an assumption."""
     name, plane = pl.col("name"), _GRID_X * _GRID_Y
     product = pl.col("family").is_in(_PRODUCTS) & _TILE_M.is_not_null() & _GRID_X.is_not_null() & ~_PERSISTS
-    # only the number of tiles is told: one axis, or a swizzle
+    # only the number of tiles is known: one axis, or a swizzle
     folded = _LIBRARY.is_in(["cutlass", "aiter", "composable_kernel"]) | (
         (_GRID_Y == 1) & (_ONE_PLANE | name.str.contains("xmma|nvjet"))
     )
@@ -221,7 +221,7 @@ def _weights_parts() -> pl.Expr:
 
 
 def _first(*cases: tuple[pl.Expr, pl.Expr]) -> pl.Expr:
-    """Return the value of the first case that holds, null where none does."""
+    """Return the value of the first true case, null where there is none."""
     chosen = _NULL
     for holds, value in reversed(cases):
         chosen = pl.when(holds).then(value).otherwise(chosen)
@@ -276,7 +276,7 @@ def drop_misattributed_calls(frame: pl.DataFrame) -> pl.DataFrame:
 
     Kernels named by a fixed tile have a block per tile. Where the operator's result takes many times the
     blocks that ran (a profiler's wrong correlation, a size hint in place of a size), ``m``, ``n``, ``k``
-    and ``batch`` become null and ``main`` false: the grid then tells them. Of a product launched in pieces,
+    and ``batch`` become null and ``main`` false: the grid then gives them. Of a product launched in pieces,
     each as tall as a grid may be, a kernel keeps the rows of its piece.
     """
     tall = (

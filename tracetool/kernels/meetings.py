@@ -119,8 +119,8 @@ def run_meetings(run: Run) -> Meetings:
     Activities are numbered as in its kernels table, arrivals counted from its first start.
     """
     kernels = run.table("kernels", ("start_ns", "duration_ns", "device"))
-    nobody = np.full(kernels.height, -1, np.int64)
-    alike = alike_collectives(run) if kernels["device"].n_unique() > 1 else nobody
+    no_collective = np.full(kernels.height, -1, np.int64)
+    alike = alike_collectives(run) if kernels["device"].n_unique() > 1 else no_collective
     since = kernels["start_ns"].to_numpy() - _origin_ns(kernels)
     return meetings(since, since + kernels["duration_ns"].to_numpy(), kernels["device"].to_numpy(), alike)
 
@@ -133,7 +133,7 @@ def _origin_ns(kernels: pl.DataFrame) -> int:
 def arrivals_ns(run: Run) -> Ints:
     """Return when the last rank arrived at the collective that each activity is. Shape (n,). [ns]
 
-    The activity's own start where it waited for nobody, or is no collective.
+    The activity's own start where it did not wait, or is no collective.
     """
     kernels = run.table("kernels", ("start_ns", "duration_ns"))
     arrived: Ints = kernels["start_ns"].to_numpy().copy()

@@ -11,7 +11,7 @@ Reader = Callable[[Call], Numbers | None]
 
 
 def _product(a: Shape | None, b: Shape | None, *, transposed: bool = False) -> Numbers | None:
-    """Return m, n, k and batch of a product of two tensors; ``transposed``: b holds (n, k)."""
+    """Return m, n, k and batch of a product of two tensors; ``transposed``: b is (n, k)."""
     if not a or not b:
         return None
     if len(b) == 1:
@@ -52,7 +52,7 @@ def convolution(
         filters = weight[1] * count if transposed else weight[0]
         batch, channels, *space = image
         kernel = list(weight[2:])
-        # without scalars: filters usually keep the size of the data, the stride may be told by the gradient
+        # without scalars: filters usually keep the size of the data, the gradient may state the stride
         step = steps[-1] if steps else None
         pad = pads[-1] if pads else (weight[-1] - 1) // 2
         if len(space) == 1:
@@ -117,7 +117,7 @@ def conv_gradient(grad: int, operand_place: int, *, of_data: bool) -> Reader:
     """Older gradients of convolutions state the gradient of the result and one operand, not the strides.
 
     A gradient of the data counts its products exactly and takes the data as large as the result; one of the
-    weights leaves the filter's size open (``kernel_h`` is None): the forward call of the same data tells it.
+    weights leaves the filter's size open (``kernel_h`` is None): the forward call of the same data states it.
     """
 
     def read(call: Call) -> Numbers | None:
@@ -172,7 +172,7 @@ def complete_convolutions(read: list[Numbers]) -> None:
                 row.update(dict.fromkeys(image_columns))
                 continue
             row.update({c: filters[0][c] for c in filter_columns if c in filters[0]})
-            if len(filters) > 1:  # the launch tells which of them it was
+            if len(filters) > 1:  # the launch shows which of them it was
                 row["other_kernel"], row["other_padding"] = (
                     filters[-1]["kernel_h"],
                     filters[-1].get("padding"),

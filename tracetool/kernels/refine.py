@@ -149,7 +149,7 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
 _SUM_BYTES: Final = 4.0
 #: Parts of the keys as a share of the most the name allows: they are rounded up to a power of two.
 _PARTS_USED: Final = 0.75
-#: Parts where the name does not tell.
+#: Parts where the name states none.
 _PARTS: Final = 4.0
 
 

@@ -1,7 +1,7 @@
 """Signatures to operator columns: from the name, the launch and the operator.
 
 Sources are tried in order of trust: the operator that launched the kernel (exact shapes), the grid (tiles,
-element counts), the bytes a profiler recorded; the one number none of them tells may be inferred from the
+element counts), the bytes a profiler recorded; the one size none of them states may be inferred from the
 duration. ``shape_source`` says which it was, ``inferred`` what rests on an assumption.
 """
 
@@ -55,7 +55,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     signatures : DataFrame, n rows
         The ``signatures`` table of a run; only ``name`` must exist.
     gpu : Gpu, optional
-        The GPU it ran on, where ``device_name`` does not tell.
+        The GPU it ran on, where ``device_name`` does not state it.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     """Take the operator's numbers where they are this kernel's."""
     main, family, call = pl.col("main"), pl.col("family"), pl.col("call_name")
     streams = family.is_in(_STREAMS)
-    # a streaming kernel of an operator nobody lists works on that operator's tensors
+    # a streaming kernel of an unlisted operator works on that operator's tensors
     plain = family.is_in(_WHOLE) & ~main & call.is_not_null() & pl.col("call_family").is_null()
     plain &= pl.col("operator_name").fill_null(call).str.contains(_REGISTERED)
     product = pl.col("call_batch").fill_null(1.0) * pl.col("call_m") * pl.col("call_n")
@@ -175,7 +175,7 @@ def _filled(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _work_known(columns: Collection[str]) -> pl.Expr:
-    """Whether a row holds what the family that prices it needs to count its work."""
+    """Return whether a row has the sizes that its pricing family needs to count its work."""
     alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for name, of in families().items():
         alike.setdefault(of.needs, []).append(name)

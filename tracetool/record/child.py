@@ -234,7 +234,7 @@ def _wait(process: subprocess.Popen[bytes], signals: NotedSignals, tree: Tree, f
             if not stop:
                 stop, stop_time_s = number, now
                 reminders.insert(0, _stop_signal(number, first))
-                # A terminal has told the whole group already; a lone `kill` told only us.
+                # A terminal has signaled the whole group already; a lone `kill` only us.
                 at_terminal = number == signal.SIGINT and _shares_terminal()
                 deadline = now + (patience.pop(0) if at_terminal else HAND_ON_S)
             elif number == signal.SIGINT and now - stop_time_s > 0.5:  # asked again: do not wait any longer

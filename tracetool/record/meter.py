@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-#: Column of the power log to its value; absent or None where the GPU does not tell.
+#: Column of the power log to its value; absent or None where the GPU does not report it.
 Values = Mapping[str, int | str | None]
 
 

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them: read by every command's output, so without any table library."""
+"""Values as JSON allows them: read by every command's output, so without any table library."""
 
 from __future__ import annotations
 

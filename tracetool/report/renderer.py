@@ -54,7 +54,7 @@ def flat_columns(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def spreadsheet_safe(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the table as a CSV file holds it: no text, of whatever type, is taken for a formula.
+    """Return the table as a CSV file: no text, of whatever type, is taken for a formula.
 
     Lists and structs are text, not-a-number is empty.
     """

@@ -24,7 +24,7 @@ _SENTENCES: Final = 8
 
 
 def headline(diagnosis: TableDiagnosis) -> str:
-    """Return what the table holds, in a line."""
+    """Return the content of the table, in a line."""
     frame = diagnosis.table.frame
     gpus = ", ".join(frame["gpu"].unique().sort().to_list())
     models = counted(frame["family"].n_unique(), "model")

@@ -31,7 +31,7 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
     -------
     DataFrame
         ``signature``, ``name``, ``kind``, ``family``, ``operator``, ``launches``, ``time_ms``,
-        ``energy_j`` with its interval (measured where the log tells it, else predicted, anchored),
+        ``energy_j`` with its interval (measured where the log determines it, else predicted, anchored),
         ``source`` (measured, predicted), ``power_w``, ``energy_error_pct``, ``time_error_pct`` (null where
         not compared), ``flops``, ``dram_bytes`` (per launch), ``bound``, ``predicted_from``, ``agrees``.
     """

@@ -53,7 +53,7 @@ def check_output(path: str | os.PathLike[str], *, judged: bool = True) -> Path:
 
 
 def save_view(view: View, path: str | os.PathLike[str]) -> Path:
-    """Write a report to ``path``; the extension says how.
+    """Write a report to ``path``; the extension decides the format.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture: SVG with its texts escaped, and a caption that stands for it where none is shown."""
+    """A picture: SVG with its texts escaped, and a caption that replaces it where none is shown."""
 
     svg: str
     caption: str

@@ -15,7 +15,7 @@ _UNITS: Final = ((86_400e9, "days"), (3_600e9, "hours"), (60e9, "minutes"))
 
 
 def far_apart(sources: Sequence[Source], entries: Sequence[dict[str, Any]]) -> list[str]:
-    """Say which traces lie so far apart that the run is mostly the time between them.
+    """Return a sentence on traces so far apart that the run is mostly the time between them.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def offset_text(offset_ns: int) -> str:
 
 
 def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
-    """Put all sources on one clock, in place, as far as they say how.
+    """Put all sources on one clock, in place, as far as they state theirs.
 
     Parameters
     ----------

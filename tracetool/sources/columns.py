@@ -1,4 +1,4 @@
-"""Columns every reader makes: text cleaned, numbers bounded, rows that cannot be used kept apart."""
+"""Columns every reader makes: text cleaned, numbers bounded, rows that cannot be used set aside."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _places(keys: pl.Series) -> tuple[int, pl.Series, int | None] | None:
 
 
 def blocks_of(frame: pl.DataFrame) -> list[pl.DataFrame]:
-    """Return a frame in blocks of rows, at least one: what is made of a block bounds what lies beside it."""
+    """Return a frame in blocks of rows, at least one, so that work on a block needs bounded memory."""
     return [frame.slice(at, BLOCK_ROWS) for at in range(0, max(1, frame.height), BLOCK_ROWS)]
 
 

@@ -35,7 +35,7 @@ def default_out(trace: Path) -> Path:
 
 
 def check_name(path: Path) -> None:
-    """Refuse a name that no table and no ``run.json`` can hold."""
+    """Refuse a name that no table and no ``run.json`` can contain."""
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
@@ -81,7 +81,7 @@ def name_gpus(devices: pl.DataFrame, model: str | None) -> tuple[pl.DataFrame, l
 
 
 def _may_be(device: Mapping[str, Any], matched: str, model: str) -> bool:
-    """Return whether a GPU may be another than its name says: of other memory, or with other figures."""
+    """Return whether a GPU may be a variant of its name: of other memory, or with other figures."""
     from tracetool.hardware.load import load_gpu
 
     memory_bytes, named_gpu = device["memory_bytes"], load_gpu(model, part="sensor")

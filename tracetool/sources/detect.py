@@ -120,7 +120,7 @@ def _describe(probe: Probe) -> str:
 
 
 def readable(path: Path, options: ReadOptions) -> Path:
-    """Return where the content lies as its reader needs it: unpacked or put together in the scratch folder.
+    """Return the path of the content as its reader needs it: unpacked or joined in the scratch folder.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def readable(path: Path, options: ReadOptions) -> Path:
 
 
 def _settled(path: Path, beside: Path, scratch: Path) -> Path:
-    """Return a copy of a database with what lies beside it worked in, or taken back, by SQLite itself.
+    """Return a copy of a database whose side files SQLite itself has merged or rolled back.
 
     A reader that writes nothing must not touch either file, and one that looks at the database alone misses
     the last rows of a recording that was killed, or takes half of them for whole.

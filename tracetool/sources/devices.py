@@ -21,7 +21,7 @@ _PROPERTIES = {"sm_count": (1, 1 << 16), "clock_max_mhz": (1.0, 1e4), "memory_by
 
 
 def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return what a trace says of its GPUs as a table; a value of another type or beyond 64 bits is null.
+    """Return the GPUs that a trace states as a table; a value of another type or beyond 64 bits is null.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _within_64_bits(value: Any, column: str) -> Any:
-    """Return a value as 64 bits hold it; a property beyond them stays one that no GPU has, to be said."""
+    """Return a value within 64 bits; a property beyond them becomes one that no GPU has, to be reported."""
     if not isinstance(value, int) or -(2**63) <= value < 2**63:
         return value
     return 2**63 - 1 if column in _PROPERTIES and value > 0 else None
@@ -101,7 +101,7 @@ def _same(
 
 
 def _with_index(row: Mapping[str, Any], placed: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the GPUs met that the driver gave the same index, unless unique ids say they are others."""
+    """Return listed GPUs with the same index of the driver, unless unique ids differ."""
     index, uuid = row["profiler_device"], plain_uuid(row["uuid"])
     return [
         int(k["device"])

@@ -20,7 +20,7 @@ Domain = Literal["utc", "local", "boot", "session", "none"]
 
 @dataclass(frozen=True)
 class Clock:
-    """Which clock a source's times count on, and what it says about the others.
+    """Clock of a source's times, and what it states of the others.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the user may say about reading.
+    """Options of reading that the user may state.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Probe:
 
 @dataclass
 class Trace:
-    """What one file holds, on its own clock.
+    """Content of one file, on its own clock.
 
     Tables have the columns of ``schemas/``, with these differences: ``device`` in ``activities`` and
     ``telemetry`` counts rows of ``devices`` of this trace; ``operators``, ``ranges`` and ``modules`` need no

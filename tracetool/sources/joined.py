@@ -118,7 +118,7 @@ class JoinedRun:
         self.rows[file] = self.rows.get(file, 0) + frame.height
 
     def devices(self) -> pl.DataFrame:
-        """Return the GPUs met so far."""
+        """Return the GPUs seen so far."""
         return load_schema("devices").conform(
             pl.DataFrame(list(self._devices.values()), infer_schema_length=None)
         )

@@ -1,4 +1,4 @@
-"""Definitions that hold until the next of the same key, found for each place where one is used."""
+"""Definitions in force until the next of the same key, found for each place where one is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file read by its format, and what holds for every log however it was written."""
+"""One file read by its format, and the checks of every log however it was written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_source(path: Path, form: Format, options: ReadOptions) -> Trace:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ _Named = TypeVar("_Named")
 def without_repeats(
     named: Sequence[_Named], path_of: Callable[[_Named], Path]
 ) -> tuple[list[_Named], list[str]]:
-    """Return what was named less files that hold what an earlier one holds, and a sentence on each left out.
+    """Return the files named, without repeats of an earlier one, and a sentence on each left out.
 
     Sentences name the file that counts: a redacted run knows no other. Only files of one size are summed.
     Folders count as repeated where they are the same.

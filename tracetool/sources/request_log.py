@@ -72,7 +72,7 @@ def _value(metrics: Any, *names: str) -> float | None:
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a request; None where a line holds none."""
+    """Return a request; None where a line has none."""
     metadata, metrics = record.get("metadata"), record.get("metrics")
     if not isinstance(metadata, dict):
         return None

@@ -53,7 +53,7 @@ _PARTS: Mapping[str, tuple[type, type | None]] = {
 
 
 def _as_text(value: Any) -> Any:
-    """Return a JSON value whose strings a file can hold: halves of surrogates, as of paths, are replaced."""
+    """Return a JSON value whose strings can be written: halves of surrogates, as of paths, are replaced."""
     if isinstance(value, dict):
         return {_as_text(k): _as_text(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -150,7 +150,7 @@ class Run:
 
     @cached_property
     def telemetry(self) -> pl.DataFrame:
-        """Return the readings of GPUs, sorted by device and time; the table also holds other scopes."""
+        """Return the readings of GPUs, sorted by device and time; the table has other scopes too."""
         return gpu_readings(self.table("telemetry"))
 
     @cached_property
@@ -160,7 +160,7 @@ class Run:
 
 
 def _read_info(folder: Path) -> dict[str, Any]:
-    """Return what ``run.json`` says."""
+    """Return the content of ``run.json``."""
     if not folder.exists():
         raise BadInput.in_file(folder, "no such run", "make one with: tracetool ingest TRACE -o RUN")
     file = folder / RUN_FILE

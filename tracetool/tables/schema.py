@@ -78,7 +78,7 @@ class TableSchema:
         return self.conform_lazily(frame).collect()
 
     def conform_lazily(self, frame: pl.DataFrame) -> pl.LazyFrame:
-        """Return the same as :meth:`conform`, made as it is written: big tables never lie widened in memory.
+        """Return the same as :meth:`conform`, made as it is written: big tables are never widened in memory.
 
         Raises
         ------

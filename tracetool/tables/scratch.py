@@ -45,7 +45,7 @@ class Scratch:
 
     @classmethod
     def of(cls, path: Path) -> Scratch | None:
-        """Return what a path's name says, None where it is no scratch of this tool."""
+        """Return the parts of a scratch path's name, None where it is no scratch of this tool."""
         match = _NAME.fullmatch(path.name)
         if match is None:
             return None

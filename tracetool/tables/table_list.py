@@ -69,7 +69,7 @@ LARGEST_FIGURE = 1e15
 
 
 def impossible_figure(name: str, frame: pl.DataFrame) -> str:
-    """Return what in a table of a run nobody can have measured, nothing where all may be.
+    """Return a figure in a table of a run that cannot have been measured, empty where all may be.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ _REFERENCES: Final = {"operator": "operators", "range": "ranges", "module": "mod
 
 
 def activities_of(run: Run) -> int:
-    """Return how many activities a run has, from the footer of its table, not from what ``run.json`` says."""
+    """Return how many activities a run has, from the footer of its table, not from ``run.json``."""
     file = run.path / "kernels.parquet"
     return int(pl.scan_parquet(file).select(pl.len()).collect().item()) if file.is_file() else 0
 
@@ -92,7 +92,7 @@ class Window(Run):
     number: int = 0
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return what a table holds of this stretch; rows are numbered anew from 0."""
+        """Return the rows of a table in this stretch, numbered anew from 0."""
         if name == "signatures":
             return self._signatures if columns is None else self._signatures.select(columns)
         if name not in ("kernels", "host_calls", "telemetry", "measured_work", *_REFERENCES.values()):

@@ -22,7 +22,7 @@ from tracetool.replay.recorded import recorded_clock
 from tracetool.replay.set_energy import SetEnergy
 from tracetool.tables.nested import shape_texts
 
-#: What tells a signature from the others, whatever its number in its run.
+#: What separates a signature from the others, whatever its number in its run.
 IDENTITY: Final = ("operator", "shapes", "name", "geometry")
 _SUMS: Final = ("launches", "time_s", "energy_j", "flops", "dram_bytes", "roof_s", "roof_there_s")
 

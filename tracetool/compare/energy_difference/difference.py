@@ -80,7 +80,7 @@ def energy_difference(
     Notes
     -----
     Energies are those of :func:`tracetool.replay.diagnosis.ledger.ledger`: measured where a log
-    tells them, else predicted, anchored on the recorded times.
+    determines them, else predicted, anchored on the recorded times.
     """
     cuts = [cut_run(run, gpu=gpu) for run in (base, head)]
     unit, units = _units(cuts, work or {})

@@ -17,7 +17,7 @@ import numpy as np
 from tracetool.compare.decomposition import log_mean
 from tracetool.core.arrays import Bools, Floats
 
-#: Why energies per unit of work differ, in the order they are told.
+#: Why energies per unit of work differ, in the order of the output.
 CAUSES: Final = ("work", "traffic", "efficiency", "power", "clock", "GPU", "idle", "waiting")
 #: Error of what a model says between two ways to do one thing: bytes moved, what a clock does. [1] Priors.
 _TRAFFIC_SD: Final = 0.15

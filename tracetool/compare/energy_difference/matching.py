@@ -41,7 +41,7 @@ def matched_classes(base: pl.DataFrame, head: pl.DataFrame) -> tuple[pl.DataFram
     Notes
     -----
     A kernel of the same name under the same operator is the same on other shapes too: how much more work
-    that is, its operations tell. A fused kernel matches the operators of its module.
+    that is, its operations state. A fused kernel matches the operators of its module.
     """
     remaining = {"base": base, "head": head}
     placed: dict[str, list[pl.DataFrame]] = {"base": [], "head": []}

@@ -108,7 +108,7 @@ def _gpus(frame: pl.DataFrame) -> pl.Expr:
 
 
 def input_kind() -> pl.Expr:
-    """Return what a request holds beside text, from its task's name: text, image or video."""
+    """Return the input of a request beside text, from its task's name: text, image or video."""
     kind = pl.lit("text")
     for sense in reversed(SENSES):
         named = pl.col("task").str.to_lowercase().str.contains(sense)

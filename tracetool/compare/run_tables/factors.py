@@ -29,7 +29,7 @@ import polars as pl
 from tracetool.compare.decomposition import log_mean
 from tracetool.core.arrays import Floats
 
-#: Latent factors in the order they are told.
+#: Latent factors in the order of the output.
 FACTORS: Final = (
     "output length", "denoising steps", "pixels", "active parameters", "GPU time",
     "power per GPU",

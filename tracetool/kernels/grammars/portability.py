@@ -1,7 +1,7 @@
 """Portability layers: Kokkos, RAJA, AMReX, OpenMP and OpenACC offload, Julia, SYCL, Alpaka, Numba.
 
 Their entry points wrap a user's lambda: ``Kokkos::Impl::cuda_parallel_launch_*<ParallelFor<Functor>>``, ``__omp_offloading_{dev}_{file}_{function}_l{line}``,
-``{function}_{line}_gpu`` (OpenACC). The loop kind tells a reduction or scan from a plain loop; the functor's name may tell more.
+``{function}_{line}_gpu`` (OpenACC). The loop kind separates a reduction or scan from a plain loop; the functor's name may tell more.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
     -------
     DataFrame
         ``energy_j``, ``energy_low_j``, ``energy_high_j`` and ``identified`` in the order of the run's
-        ``kernels``, null where the log tells nothing.
+        ``kernels``, null where the log determines nothing.
 
     Notes
     -----
@@ -110,7 +110,7 @@ def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
 
 
 def predicted_columns(predicted: PredictedRun) -> pl.DataFrame:
-    """Return what the model says of each activity at a prediction's first clock. Shape (n, 7).
+    """Return the model's figures of each activity at a prediction's first clock. Shape (n, 7).
 
     Returns
     -------

@@ -30,7 +30,7 @@ def family_sums(run: Run, energies: Energies) -> pl.DataFrame:
     -------
     DataFrame
         ``device``, ``family``, ``launches``, ``duration_ns``; ``energy_j`` where a log measured it and
-        ``predicted_energy_j`` where the GPU is known, each with its 90 % interval [J], null where not told.
+        ``predicted_energy_j`` where the GPU is known, each with its 90 % interval [J], null where unknown.
 
     Notes
     -----

@@ -27,7 +27,7 @@ class Metric:
 
 
 def escaped(text: str) -> str:
-    r"""Return a label's value as it stands between quotes.
+    r"""Return a label's value as written between quotes.
 
     Examples
     --------

@@ -104,7 +104,7 @@ def _drawn(frame: pl.DataFrame) -> pl.Expr:
 
 
 def _flow(start: str) -> pl.Expr:
-    """Return one number for a launch and for what it launched, told by the moment and the correlation."""
+    """Return one number for a launch and the activity it launched, from the moment and the correlation."""
     # Odd factors: moments of the same distance apart do not meet.
     moment, call = (pl.col(c).cast(pl.Int64).reinterpret(signed=False) for c in (start, "correlation"))
     return moment * _ODD + call

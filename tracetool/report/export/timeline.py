@@ -1,4 +1,4 @@
-"""What an exported timeline holds: processes, tracks, slices with their arguments, and counters."""
+"""Content of an exported timeline: processes, tracks, slices with their arguments, and counters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Laid:
 
 @dataclass(frozen=True)
 class Counter:
-    """Values over time on one track; each holds until the next."""
+    """Values over time on one track; each applies until the next."""
 
     track: int
     time_ns: Ints

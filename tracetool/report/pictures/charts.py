@@ -28,7 +28,7 @@ _FORMULAS: Final = (("$$", "$ $"), ("\\[", "\\ ["), ("\\(", "\\ ("))
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart, and what it says to those who cannot see it."""
+    """A chart, and its text for those who cannot see it."""
 
     title: str
     caption: str
@@ -62,7 +62,7 @@ def plain(text: str, width: int = escape.NAME_WIDTH) -> str:
 
 
 def limits(values: Floats, *, log: bool = False, margin: float = 0.05) -> tuple[float, float]:
-    """Return ends of an axis that hold all finite values with a margin; with none, 1 and 10.
+    """Return ends of an axis that include all finite values with a margin; with none, 1 and 10.
 
     >>> limits(np.array([0.0, 10.0, np.nan]), margin=0.1)
     (-1.0, 11.0)

@@ -50,11 +50,11 @@ class _LogPlot:
         drawing.text(0.0, 12.0, labels[1], **_SMALL)
 
     def across(self, value: float) -> float:
-        """Return where a value lies from left to right. [px]"""
+        """Return the position of a value from left to right. [px]"""
         return _LEFT + _log_fraction(value, *self.x) * (_WIDTH - _RIGHT - _LEFT)
 
     def down(self, value: float) -> float:
-        """Return where a value lies from top to bottom. [px]"""
+        """Return the position of a value from top to bottom. [px]"""
         return _TOP + (1.0 - _log_fraction(value, *self.y)) * _HEIGHT
 
     def point(self, x: float, y: float, color: str, tooltip: str, *, hollow: bool = False) -> None:

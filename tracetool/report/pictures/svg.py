@@ -79,7 +79,7 @@ _WIDTHS: Final = {
 }  # fmt: skip
 _UNKNOWN: Final = 1.1
 _BOLD: Final = 1.12
-#: Fewer letters of a shortened name tell nothing.
+#: Fewer letters of a shortened name identify nothing.
 _FEWEST: Final = 8
 
 
@@ -93,7 +93,7 @@ def text_width(text: str, size: float = 12.0, *, bold: bool = False) -> float:
 
 
 def label_that_fits(text: str, width: float, *, bold: bool = False) -> str:
-    """Return a label of at most ``width`` pixels, cut in the middle; empty where that would tell nothing.
+    """Return a label of at most ``width`` pixels, cut in the middle; empty where too little would remain.
 
     >>> label_that_fits("gemm", 100.0), label_that_fits("gemm_kernel_of_128x128", 30.0)
     ('gemm', '')

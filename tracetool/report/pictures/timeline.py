@@ -133,7 +133,7 @@ def _merge(rows: pl.DataFrame, step_ns: float) -> pl.DataFrame:
 
 
 def _planes(values: Ints) -> str:
-    """Return unsigned 32-bit values as base64 of deflated byte planes: like bytes stand together."""
+    """Return unsigned 32-bit values as base64 of deflated byte planes: like bytes are adjacent."""
     plain = values.astype("<u4").view(np.uint8).reshape(-1, 4).T
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     return base64.b64encode(

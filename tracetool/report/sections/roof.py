@@ -153,7 +153,7 @@ def _dots(
 def _ceilings(
     chart: Any, x: tuple[float, float], y: tuple[float, float], peaks: Mapping[str, float], bytes_per_s: float
 ) -> None:
-    """Draw the ceilings; their names stand on an axis of their own, outside the frame, over no point."""
+    """Draw the ceilings; their names are on an axis of their own, outside the frame, over no point."""
     from bokeh.models import FixedTicker, LogAxis
 
     top = max(peaks.values(), default=y[1] * 1e12)

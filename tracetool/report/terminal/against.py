@@ -21,7 +21,7 @@ class ComparedSides(Protocol):
 
     @property
     def steps(self) -> float:
-        """Steps of the forecast that the trace holds."""
+        """Steps of the forecast in the trace."""
 
     @property
     def facts(self) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""How classified kernels, and one name taken apart, look on the console."""
+"""How classified kernels, and the tokens of one name, look on the console."""
 
 from __future__ import annotations
 

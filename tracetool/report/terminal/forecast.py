@@ -221,7 +221,7 @@ _FILE_ONLY: Final = ("_low", "_high")
 
 
 def _print_cases(frame: pl.DataFrame) -> None:
-    """Print a table of cases: those columns first that tell one case from another, models by their names."""
+    """Print a table of cases: first the columns in which cases differ, models by their names."""
     import polars as pl
 
     from tracetool.report.console import show_table

@@ -163,7 +163,7 @@ def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], columns: 
 
 
 def _has_longer(path: Path, raw: bytes, most: int) -> bool:
-    """Whether some row has more cells than the header: told of tables without quotes, of no large ones."""
+    """Return whether some row has more cells than the header; only for small tables without quotes."""
     if not raw and path.stat().st_size <= _COUNTED:
         raw = path.read_bytes()
     if not raw or len(raw) > _COUNTED or b'"' in raw:

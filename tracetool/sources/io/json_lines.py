@@ -37,7 +37,7 @@ def decoded_lines(
 
 
 def real(value: object) -> float | None:
-    """Return a number of JSON; None for what is none, and for a whole number that no float holds.
+    """Return a number of JSON; None where it is none, or a whole number beyond a float.
 
     >>> real(3), real("3"), real(True), real(10**400)
     (3.0, None, None, None)

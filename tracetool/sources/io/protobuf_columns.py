@@ -75,7 +75,7 @@ class Fields:
         return self
 
     def are(self, number: int, *, varint: bool | None = None) -> Bools:
-        """Return which fields have a number, and hold a varint (or, if false, bytes)."""
+        """Return which fields have a number, and are a varint (or, if false, bytes)."""
         chosen: Bools = self.number == number
         return chosen if varint is None else chosen & ((self.wire == VARINT) == varint)
 
@@ -124,7 +124,7 @@ class Fields:
         return have_field
 
     def inner(self, rows: Ints) -> Fields:
-        """Return the fields of the messages that some fields hold.
+        """Return the fields of the messages inside some fields.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Fields:
         )
 
     def doubles(self, rows: Ints) -> Floats:
-        """Return what fields of eight bytes hold."""
+        """Return the values of fields of eight bytes."""
         places = self.start[rows][:, None] + np.arange(8)
         content = np.frombuffer(self.raw, np.uint8)[places]
         return np.frombuffer(content.tobytes(), "<f8").astype(np.float64)

@@ -28,7 +28,7 @@ Wanted = Mapping[str, tuple[str, pl.DataType]]
 
 
 class _Dirty(Exception):  # noqa: N818 - not a fault: the cells are then looked at one by one
-    """A column holds cells of another type than wanted."""
+    """A column has cells of another type than wanted."""
 
 
 def read_only_uri(path: Path) -> str:

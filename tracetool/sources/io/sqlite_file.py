@@ -27,7 +27,7 @@ _WAL_HEADER = 32
 
 
 def pending(path: Path) -> Path | None:
-    """Return the file beside a database that holds its last rows, or how it was before them; None for none.
+    """Return the file beside a database with its last rows, or its state before them; None for none.
 
     Source: SQLite, Database File Format, sections 3 (rollback journal) and 4 (write-ahead log).
     """
@@ -53,7 +53,7 @@ def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
     Raises
     ------
     BadInput
-        If it is not a database, is cut short or is corrupt: also for faults met inside the block. If its
+        If it is not a database, is cut short or is corrupt: also for faults inside the block. If its
         last rows lie beside it still: they would be missed without a word. If reading it takes more work
         than its bytes can hold rows for.
     """

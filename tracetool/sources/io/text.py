@@ -73,7 +73,7 @@ def unpacked_chunks(path: Path, max_ratio: float | None = None, chunk: int = 1 <
 
 
 def content_bytes(path: Path) -> int:
-    """Return how many bytes a file unpacks to; of gzip what its end says, which readers check as they go."""
+    """Return how many bytes a file unpacks to; of gzip as its end states, which readers check as they go."""
     size = path.stat().st_size
     with path.open("rb") as f:
         if f.read(2) != GZIP_MAGIC or size < _LENGTH_BYTES:

@@ -52,7 +52,7 @@ _MOST_TEXT = 60
 
 @dataclass(frozen=True)
 class Counter:
-    """One column of a table of samples, and all that is said of it."""
+    """One column of a table of samples, and the texts that describe it."""
 
     table: str
     column: str
@@ -207,7 +207,7 @@ def _steps_per_watt(counter: Counter, frame: pl.DataFrame, warnings: list[str]) 
 
 
 def _generic(store: Store) -> int:
-    """Return the events that are no hardware metrics, which exports hold a second time as text."""
+    """Return the events that are no hardware metrics, which exports repeat as text."""
     types = store.read(NAMES, {"typeId": _I})["typeId"].drop_nulls().unique()
     return store.read(_GENERIC, {"typeId": _I}).filter(~pl.col("typeId").is_in(types.implode())).height
 

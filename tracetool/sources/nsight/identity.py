@@ -21,7 +21,7 @@ ANCHOR_ERROR_NS = 3e6
 
 
 def _settings(read: Read) -> dict[str, str]:
-    """Return the export's own settings. The capture's hold the environment of the job and are never read."""
+    """Return the export's own settings. The capture's include the job's environment and are never read."""
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         rows = read(table, {"name": _S, "value": _S}).filter(pl.col("name").str.starts_with("EXPORT_"))
         if rows.height:
@@ -30,7 +30,7 @@ def _settings(read: Read) -> dict[str, str]:
 
 
 def versions(read: Read) -> tuple[str | None, str | None]:
-    """Return the product and schema version, None where the export does not say."""
+    """Return the product and schema version, None where the export states none."""
     settings = _settings(read)
     numbers = [settings.get(f"EXPORT_SCHEMA_VERSION_{p}") for p in ("MAJOR", "MINOR", "MICRO")]
     schema = ".".join(p for p in numbers if p is not None) or None
@@ -38,7 +38,7 @@ def versions(read: Read) -> tuple[str | None, str | None]:
 
 
 def session_clock(read: Read) -> Clock:
-    """Return an export's clock: nanoseconds from the session's start, anchored in UTC where it says so."""
+    """Return an export's clock: nanoseconds from the session's start, anchored in UTC where it states so."""
     columns = {"utcEpochNs": _I, "utcTime": _S, "localTime": _S}
     start = read("TARGET_INFO_SESSION_START_TIME", columns).head(1)
     offset = None

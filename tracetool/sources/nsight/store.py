@@ -154,7 +154,7 @@ def open_store(path: Path) -> Iterator[Store]:
     Raises
     ------
     BadInput
-        If it is broken: also for faults met inside the block.
+        If it is broken: also for faults inside the block.
     """
     if path.is_dir():
         files = folder_tables(path)

@@ -71,7 +71,7 @@ def texts(values: Iterable[Any]) -> pl.Series:
 
 
 def numbering() -> defaultdict[Hashable, int]:
-    """Return a table that gives each value it is asked about its number, in the order they are met.
+    """Return a table that numbers each value it is asked for, in the order of first requests.
 
     >>> met = numbering()
     >>> [met[name] for name in "aba"], list(met)
@@ -88,7 +88,7 @@ def clean(distinct: pl.Series) -> pl.Series:
 
 
 def categories(distinct: pl.Series, codes: Sequence[int]) -> pl.Series:
-    """Return a column of text, held as codes, from its distinct values and which of them each cell is."""
+    """Return a column of text, stored as codes, from its distinct values and the code of each cell."""
     return distinct.cast(pl.Categorical()).gather(pl.Series(codes, dtype=pl.UInt32))
 
 

@@ -75,7 +75,7 @@ class EventReader:
         yield self._last(buffer)
 
     def _open(self) -> bytes:
-        """Return the bytes after the opening bracket of the events; what stands before is read."""
+        """Return the bytes after the opening bracket of the events; those before it are read."""
         buffer = b""
         for block in self._blocks:
             searched = max(0, len(buffer) - LONGEST_KEY)  # a long header is not searched anew at every block
@@ -188,7 +188,7 @@ class EventReader:
             return self._kind(**msgspec.structs.asdict(_ODD.decode(raw)))
 
     def _last(self, buffer: bytes) -> Chunk:
-        """Return the last events and read what stands behind them."""
+        """Return the last events and read the text after them."""
         opening = b"[" if self._is_list else b'{"traceEvents":['
         document = opening + buffer.lstrip().removeprefix(b",")
         # Old profilers end a list with a comma, and a crash leaves it open: Chrome's own viewer takes both.

@@ -143,7 +143,7 @@ def _scalars(values: Any, shapes: Sequence[Any], types: Sequence[Any]) -> list[s
 
 
 def state_shapes(operators: pl.DataFrame, stated: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Return a profile's operators with the shapes an execution trace states, and how many it told.
+    """Return a profile's operators with the shapes an execution trace states, and how many it stated.
 
     Parameters
     ----------

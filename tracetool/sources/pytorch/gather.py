@@ -93,7 +93,7 @@ class Gathered:
             self.cells[name] += self._numbered(name, _as_bytes(raws))
 
     def add_cells(self, first: int, which: Ints, cells: Callable[[str], Texts]) -> None:
-        """Take over fields of some events, held as columns.
+        """Take over fields of some events, stored as columns.
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 The writer (``torch/csrc/profiler/cupti/monitor_pftrace.cpp``) states tracks, one table of names, and per kind
 of event all begins of slices, then all their ends in the same order. Every argument of the JSON is a debug
-annotation of the same name; categories are left out, so an event is told by arguments that only its kind has.
+annotation of the same name; categories are left out, so arguments that only its kind has identify an event.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Slices:
 
 @dataclass
 class Recorded:
-    """Slices of a trace, in the file's order, and what was met beside them.
+    """Slices of a trace, in the file's order, and the records beside them.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class _Reader:
         self.names.append((packet[interned.message[rows]], entries.last_wholes(1), text))
 
     def result(self) -> Recorded:
-        """Return what the packets hold."""
+        """Return the content of the packets."""
         packet, key, text = joined(self.names, np.int64, np.uint64, np.int64)
         names = Latest(np.zeros(len(packet), np.int64), key, packet)
         notes, count = Notes(self.texts), 0
@@ -205,7 +205,7 @@ class _Reader:
 
 
 def _apart(a: Wholes, b: Wholes | np.uint64) -> Wholes:
-    """Return how far numbers are apart."""
+    """Return the absolute difference of numbers."""
     return np.maximum(a, b) - np.minimum(a, b)
 
 
@@ -277,7 +277,7 @@ def _microseconds(later: Wholes, earlier: Wholes | np.uint64) -> Floats:
 
 
 def _categories(met: Recorded, names: Ints, which: Ints, first: int, last: int) -> Cells:
-    """Return the category that the JSON export gives each event, told by its arguments."""
+    """Return the category that the JSON export gives each event, recognized by its arguments."""
     listed = [met.texts[number] for number in names.tolist()]
 
     def named(*tests: list[bool]) -> list[Bools]:

@@ -26,7 +26,7 @@ _UNSIGNED, _TRUTH, _DOUBLE, _SIGNED, _TEXT, _NESTED = range(6)
 #: Annotations by the field of :class:`Args` that holds them, and fields that hold JSON.
 _SPELLED: Final = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
 _RAW: Final = frozenset(n for n, kind in Args.__annotations__.items() if "Raw" in str(kind))
-#: Annotations that only tell what an event is; those of calls of Python begin alike.
+#: Annotations that only state the kind of an event; those of calls of Python begin alike.
 _TELLING: Final = ("cuda_sync_kind", "cbid")
 PYTHON: Final = "Python "
 _NAMES: Final = (*_SPELLED.values(), *_TELLING, PYTHON)

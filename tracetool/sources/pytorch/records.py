@@ -1,4 +1,4 @@
-"""What is read of a Chrome-trace document: typed records of its events and of what stands beside them."""
+"""Records of a Chrome-trace document: typed events, and the fields beside them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ E = TypeVar("E", bound=Event)
 
 
 class ExactTimes(msgspec.Struct, gc=False):
-    """The digits of an event's times, for those a double cannot hold."""
+    """The digits of an event's times, for those beyond a double."""
 
     ts: msgspec.Raw = msgspec.Raw(b"null")
     dur: msgspec.Raw = msgspec.Raw(b"null")
@@ -85,7 +85,7 @@ class ExactTail(msgspec.Struct):
 
 
 class Header(msgspec.Struct):
-    """What stands beside the events. Names of users, hosts and jobs are not looked at."""
+    """Fields beside the events. Names of users, hosts and jobs are not read."""
 
     schema: Any = msgspec.field(default=None, name="schemaVersion")
     devices: Any = msgspec.field(default=None, name="deviceProperties")
@@ -106,7 +106,7 @@ class Header(msgspec.Struct):
 
 
 class Tail(Header, Generic[E]):
-    """The end of a document: its last events, and what stands behind them."""
+    """The end of a document: its last events, and the fields after them."""
 
     events: list[E] = msgspec.field(default_factory=list, name="traceEvents")
 

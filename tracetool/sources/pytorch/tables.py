@@ -80,7 +80,7 @@ class Columns:
             self.flush()
 
     def add_cells(self, first: int, events: Mapping[str, Texts], argument: Callable[[str], Texts]) -> None:
-        """Keep the fields of events held as columns, and make columns of them.
+        """Keep the fields of events given as columns, and make columns of them.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ def _three(raw: Any) -> Sequence[Any]:
 
 
 def _process_groups(gathered: Gathered) -> pl.Series:
-    """Return name and ranks of the group a collective ran in, as text held as codes; null for the rest."""
+    """Return name and ranks of the group a collective ran in, as text stored as codes; null for the rest."""
     names, ranks = ([_plain(raw) for raw in gathered.distinct[c]] for c in ("group_name", "group_ranks"))
     numbers = numbering()
     cells = zip(gathered.cells["group_name"], gathered.cells["group_ranks"], strict=True)
@@ -231,6 +231,6 @@ def _plain(raw: bytes) -> str:
 
 
 def _json_texts(gathered: Gathered, name: str) -> pl.Series:
-    """Return JSON as text held as codes, null where there is none."""
+    """Return JSON as text stored as codes, null where there is none."""
     spelled = [raw.decode("utf-8", "replace") or None for raw in gathered.distinct[name]]
     return categories(clean(pl.Series(spelled, dtype=pl.String)), gathered.cells[name])

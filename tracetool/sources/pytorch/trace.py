@@ -55,7 +55,7 @@ def spill_trace(path: Path, blocks: Iterable[bytes], progress: Progress, spill: 
 
     def make(tables: Mapping[str, pl.DataFrame]) -> Trace:
         window = Columns(path.name, 0, rejected=list(rejected), hip=columns.hip)
-        rejected.clear()  # told once
+        rejected.clear()  # reported once
         named = {"activities": window.activities, "host_calls": window.calls, "operators": window.operators}
         for name, frames in {**named, "ranges": window.ranges, "modules": window.modules}.items():
             frames.extend([tables[name]] if tables[name].height else [])
@@ -67,7 +67,7 @@ def spill_trace(path: Path, blocks: Iterable[bytes], progress: Progress, spill: 
 def _read_columns(
     path: Path, blocks: Iterable[bytes], progress: Progress, after_chunk: Callable[[Columns], None]
 ) -> tuple[Columns, Header]:
-    """Return the columns of a file's events, and what stands beside them; call back after each chunk."""
+    """Return the columns of a file's events, and the fields beside them; call back after each chunk."""
     reader = EventReader(path, blocks, ProfilerEvent, CHUNK_BYTES)
     columns = Columns(path.name, 0)
     for chunk in reader:
@@ -92,7 +92,7 @@ def _drain(columns: Columns, spill: Spill[Trace]) -> None:
 
 
 def make_trace(columns: Columns, header: Header) -> Trace:
-    """Return the trace of a file's columns and of what stands beside its events."""
+    """Return the trace of a file's columns and of the fields beside its events."""
     amd = _is_amd(header, columns)
     trace = Trace(
         "PyTorch profiler", Clock("utc"), _version(header), str(header.schema or "") or None,
@@ -153,7 +153,7 @@ def _is_amd(header: Header, columns: Columns) -> bool:
 
 
 def _is_nvidia(header: Header, calls: pl.DataFrame) -> bool:
-    """Return whether the file says so: by its profiler, its devices or calls of CUDA."""
+    """Return whether the file is of an NVIDIA GPU: by its profiler, its devices or calls of CUDA."""
     if header.cupti_version is not None or header.cuda_runtime_version is not None or _properties(header):
         return True
     return bool(calls.height) and calls["name"].cast(pl.String).str.starts_with("cu").any()

@@ -111,7 +111,7 @@ def gpu_telemetry(samples: pl.DataFrame, warnings: list[str]) -> pl.DataFrame:
 
 
 def unread_counters(name: str, count: int) -> str:
-    """Return what is said of counters of dispatches that a file holds."""
+    """Return the note on counters of dispatches in a file."""
     return f"{name} is not read: {counted(count, 'counter')} of dispatches"
 
 

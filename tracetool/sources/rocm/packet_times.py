@@ -80,8 +80,8 @@ class Stamps:
         to_boot = read.boot.astype(kind) - at
         times: NDArray[Any] = np.where(timed, stamp, 0).astype(kind)
         common_rows = np.flatnonzero(timed & ~of_own_clock & (clock != BOOT))
-        nobody = np.zeros(len(read.packet), np.int64)
-        rows = Latest(nobody, read.clock, read.packet).find(
+        no_writer = np.zeros(len(read.packet), np.int64)
+        rows = Latest(no_writer, read.clock, read.packet).find(
             np.zeros(len(common_rows), np.int64), clock[common_rows], common_rows
         )
         times[common_rows[rows >= 0]] += to_boot[rows[rows >= 0]]

@@ -1,4 +1,4 @@
-"""Packets of a Perfetto trace, packed stretches unpacked, and what they say once for those that follow.
+"""Packets of a Perfetto trace, packed stretches unpacked, and the state they set for those that follow.
 
 Source: Perfetto's ``trace_packet.proto``, ``interned_data.proto`` and ``clock_snapshot.proto``.
 """
@@ -103,7 +103,7 @@ def _read_packets(raw: bytes, unpacking: Unpacking, depth: int) -> Iterator[Fiel
 
 
 def _in_place(packets: Fields, window: Window, rows: Ints, unpacking: Unpacking) -> Iterator[bytes]:
-    """Yield the bytes of a window with what its packed stretches hold in place of these."""
+    """Yield the bytes of a window with the content of its packed stretches in place of these."""
     pieces: list[bytes] = []
     grown, begin = 0, window.begin
     for row in rows.tolist():
@@ -120,7 +120,7 @@ def _in_place(packets: Fields, window: Window, rows: Ints, unpacking: Unpacking)
 
 @dataclass(frozen=True)
 class Definitions:
-    """Values that hold for a writer of packets from one packet on, by key."""
+    """Values in force for a writer of packets from one packet on, by key."""
 
     packet: Ints
     key: Wholes
@@ -129,7 +129,7 @@ class Definitions:
 
 @dataclass
 class State:
-    """What packets leave out because it was said before, by the packet that asks.
+    """Values that packets omit because an earlier packet set them, by the packet that needs them.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class State:
     _texts: dict[int, tuple[Latest, Ints]]
 
     def texts(self, table: int, packet: Ints, iid: Wholes) -> Ints:
-        """Return the number of each text of a table at a packet, 0 where nobody said it."""
+        """Return the number of each text of a table at a packet, 0 where none was set."""
         latest, numbers = self._texts[table]
         rows = latest.find(self.generation[packet], iid, packet)
         return np.where(rows >= 0, numbers[rows], 0) if len(numbers) else np.zeros(len(iid), np.int64)
@@ -222,7 +222,7 @@ class Said:
 
 
 def held(packets: Fields, number: int) -> Ints:
-    """Return the rows of the messages that packets hold in a field: the last one of each packet."""
+    """Return the rows of the messages in a field of packets: the last one of each packet."""
     rows = packets.last(packets.are(number, varint=False))
     return rows[rows >= 0]
 
@@ -240,7 +240,7 @@ def _joined(definitions: list[Definitions]) -> Definitions:
 
 
 def _latest_value(definitions: Definitions, generation: Ints, default: int) -> Wholes:
-    """Return the value that holds for each packet."""
+    """Return the value in force for each packet."""
     if not len(definitions.packet):
         return np.broadcast_to(np.uint64(default), len(generation))
     packets = np.arange(len(generation))

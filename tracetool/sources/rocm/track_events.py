@@ -26,13 +26,13 @@ TRACKS = {"track": pl.UInt64(), "name": pl.String(), "unit": pl.String()}
 
 @dataclass
 class Events:
-    """What a trace holds.
+    """Content of a trace.
 
     Parameters
     ----------
     slices, counts, tracks : DataFrame
         With the columns of :data:`SLICES`, :data:`COUNTS` (times since boot, null where the trace does not
-        tell) and :data:`TRACKS`, which lists counters too that nobody described.
+        tell) and :data:`TRACKS`, which lists undescribed counters too.
     notes : mapping of str to Notes
         Annotations of slices under the names asked for.
     texts : sequence of str
@@ -102,7 +102,7 @@ class _Reader:
         self.waiting.append((packets.raw, packets.message[rows] + first, packets.start[rows], end))
 
     def events(self) -> Events:
-        """Return what the packets hold."""
+        """Return the content of the packets."""
         state = self.said.state()
         rows = EventRows(state, self.texts, len(self.notes))
         for raw, packet, start, end in self.waiting:

@@ -52,7 +52,7 @@ class Tracks:
     _parts: list[Described] = field(default_factory=list)
 
     def learn(self, packet: Ints, tracks: Fields, texts: Texts) -> None:
-        """Take in the descriptions that some packets hold."""
+        """Take in the descriptions in some packets."""
         named = tracks.last(tracks.are(2) | tracks.are(10))
         name, unit = np.zeros((2, tracks.messages), np.int64)
         name[named >= 0] = texts.of(tracks, named[named >= 0])
@@ -70,7 +70,7 @@ class Tracks:
         self._parts.append(Described(packet, tracks.wholes(1), name, unit, step, adds))
 
     def in_force(self, counted: Wholes, packet: Ints) -> Described:
-        """Return the descriptions that hold: a track may be described again, with less.
+        """Return the descriptions in force: a track may be described again, with less.
 
         Parameters
         ----------
@@ -82,9 +82,9 @@ class Tracks:
         ]
         described = Described(*joined(parts, np.int64, np.uint64, np.int64, np.int64, np.int64, np.bool_))
         met = Latest(np.zeros(len(counted), np.int64), counted, packet)
-        nobody = np.zeros(len(described.packet), np.int64)
-        new = met.find(nobody, described.track, described.packet - 1) < 0
-        first = np.zeros(len(nobody), np.bool_)
+        no_writer = np.zeros(len(described.packet), np.int64)
+        new = met.find(no_writer, described.track, described.packet - 1) < 0
+        first = np.zeros(len(no_writer), np.bool_)
         first[np.unique(described.track, return_index=True)[1]] = True
         return described.only((new & first) | (described.name != 0))
 

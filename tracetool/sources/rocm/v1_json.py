@@ -1,4 +1,4 @@
-"""Events of ``rocprof`` version 1 JSON: a Chrome trace whose exact times stand in the arguments."""
+"""Events of ``rocprof`` version 1 JSON: a Chrome trace whose exact times are in the arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracetool.tables.serialized import SERIALIZED
 
 
 class Args(msgspec.Struct, gc=False):
-    """Arguments of an event; numbers stand in text."""
+    """Arguments of an event; numbers are text."""
 
     begin: Any = msgspec.field(default=None, name="BeginNs")
     end: Any = msgspec.field(default=None, name="EndNs")
@@ -72,7 +72,7 @@ def read_events(path: Path, options: ReadOptions) -> Trace:
     copies = rows.filter(pl.col("lane") == "COPY")
     calls = rows.filter(pl.col("lane").str.starts_with("CPU"))
     lost = rows.filter(pl.col("items").is_null() & (pl.col("lane") == ""))
-    if lost.height:  # neither its arguments nor its process tell whether it ran on a GPU
+    if lost.height:  # neither its arguments nor its process state whether it ran on a GPU
         places, what = (f"event {n}" for n in lost["row"]), lost["name"].fill_null("?")
         trace.rejected.append(rejected_rows(path.name, places, "of a process without a name", what))
     dispatches = activities(kernels.drop("lane", "index"), "event")

@@ -196,7 +196,7 @@ BEFORE = re.compile(rf"^\s*\[?({_STAMP})\]?[:,]?\s+(?=\S)")
 
 @dataclass(frozen=True)
 class Line:
-    """A line, its number, and the stamp that holds for it."""
+    """A line, its number, and the stamp that applies to it."""
 
     number: int
     stamp: str | None

@@ -89,7 +89,7 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
 
 
 def without_times(path: Path) -> BadInput:
-    """Return the fault of a log whose readings nobody stamped."""
+    """Return the fault of a log whose readings have no time stamps."""
     return BadInput.in_file(
         path,
         "its readings have no time stamps",

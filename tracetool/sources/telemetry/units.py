@@ -22,7 +22,7 @@ _FACTORS: Final = {
 }
 #: Gains of sensors and counters that run fast differ by less than this from each other. [1]
 _TOLERANCE: Final = 1.35
-#: Fewest values of a counter, and the least time they span, that tell its rate. [1], [s]
+#: Fewest values of a counter, and the least time they span, that determine its rate. [1], [s]
 _FEWEST, _LEAST_S = 3, 1.0
 _NS = 1e-9
 
@@ -77,7 +77,7 @@ def _check(powered: pl.DataFrame, counted: pl.DataFrame, path: Path) -> None:
         return
     integrated = float(np.diff(_integrals(time, watts, ticks))[rises].sum())
     gained = float(steps[rises].sum())
-    moved = int((steps[rises] > 0).sum())  # one step of a coarse counter, of a kWh say, tells no rate
+    moved = int((steps[rises] > 0).sum())  # one step of a coarse counter, of a kWh say, shows no rate
     if not (integrated > 0 and moved >= _FEWEST - 1):
         return
     ratio = integrated / gained

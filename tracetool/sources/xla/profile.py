@@ -161,7 +161,7 @@ def _number(value: Value) -> float | None:
 
 
 def _set_clock(trace: Trace, listed: list[Plane]) -> None:
-    """State the file's clock: the profile's start in UTC stands beside the events of newer files."""
+    """State the file's clock: the profile's start in UTC is beside the events of newer files."""
     begun = next((v for p in listed if isinstance(v := p.stats.get("profile_start_time"), int)), 0)
     first = trace.activities["start_ns"].min() if trace.activities.height else None
     if isinstance(first, int) and first >= _NS_2015:

@@ -160,7 +160,7 @@ def operators(numbered: pl.DataFrame, modules: Mapping[int, Mapping[str, Operato
 
 
 def _scopes(module: str | None, path: str) -> list[str]:
-    """Return the compiled module and the program's scopes that an operator lies in, outermost first.
+    """Return the compiled module and the program's scopes that contain an operator, outermost first.
 
     Scopes are those of the forward pass: what differentiates or batches them is taken off.
     """

@@ -1,4 +1,4 @@
-"""What Nsight Compute counted of each kernel launch, as its CSV pages hold it: measured work, no timeline."""
+"""Counts of each kernel launch by Nsight Compute, from its CSV pages: measured work, no timeline."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _cells(path: Path, options: ReadOptions) -> pl.DataFrame:
-    """Return the table as text: lines of the page, without what stands around it."""
+    """Return the table as text: lines of the page, without the text around it."""
     lines = read_text(path, options.max_ratio).splitlines()
     start = next((i for i, line in enumerate(lines) if _is_header(line.strip())), None)
     if start is None:

@@ -67,7 +67,7 @@ def _folder_release(path: Path) -> tuple[int, ...]:
 
 
 def report_version(head: bytes) -> str | None:
-    """Return the release that wrote a report, which reports say since 2023.3.
+    """Return the release that wrote a report, which reports state since 2023.3.
 
     >>> report_version(b"NVIDIA Tegra Profiler Report 2026@1@2@63-261237296639v0.")
     '2026.1.2.63'
@@ -217,7 +217,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _beside(path: Path, error: TracetoolError) -> Trace:
-    """Read the export that stands beside a report nsys cannot open, unless it is of another recording.
+    """Read the export beside a report that nsys cannot open, unless it is of another recording.
 
     Notes
     -----

@@ -240,7 +240,7 @@ def _copies(base: Database) -> pl.DataFrame:
 
 
 def _add_regions(trace: Trace, frame: pl.DataFrame) -> None:
-    """Split regions into markers and calls of the runtime. A marker's text stands in its extra data."""
+    """Split regions into markers and calls of the runtime. A marker's text is in its extra data."""
     frame = frame.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     marker = pl.col("category").str.to_uppercase().str.contains("MARKER").fill_null(value=False)
     message = pl.col("extra").str.extract(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"', 1)
@@ -254,7 +254,7 @@ def _add_regions(trace: Trace, frame: pl.DataFrame) -> None:
 
 
 def _agents(base: Database) -> dict[int, dict[str, Any]]:
-    """Return the GPUs. The environment of the process lies in another table, which is never read."""
+    """Return the GPUs. The environment of the process is in another table, which is never read."""
     frame = base.parts("rocpd_info_agent", _AGENTS).filter(pl.col("type").str.to_uppercase() == "GPU")
     gpus: dict[int, dict[str, Any]] = {}
     for row in frame.drop_nulls("index").unique("index", keep="first").iter_rows(named=True):

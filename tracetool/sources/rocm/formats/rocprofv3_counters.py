@@ -1,4 +1,4 @@
-"""What ``rocprofv3 --pmc`` counted of each dispatch, as its CSV holds it: measured work, no timeline."""
+"""Counts of each dispatch by ``rocprofv3 --pmc``, from its CSV: measured work, no timeline."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def spill(path: Path, options: ReadOptions, into: Spill[Trace]) -> bool:
 
     def make(tables: Mapping[str, pl.DataFrame]) -> Trace:
         trace = Trace("rocprofv3", BOOT, details={"files": files}, warnings=list(warned))
-        warned.clear()  # told once
+        warned.clear()  # reported once
         trace.activities, trace.devices = number_devices(tables["activities"], agents)
         return trace
 

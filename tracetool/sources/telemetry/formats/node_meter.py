@@ -35,7 +35,7 @@ def sniff(probe: Probe) -> float:
 
 #: Counters of a Redfish ``EnvironmentMetrics`` resource, and what one of their units is. [J]
 _COUNTERS: Final = {"EnergyJoules": 1.0, "EnergykWh": 3.6e6}
-#: Share of readings between which a counter must rise to tell energy: most count tenths of kWh. [1]
+#: Share of readings between which a counter must rise to count as energy: most count tenths of kWh. [1]
 _RISES: Final = 0.5
 
 

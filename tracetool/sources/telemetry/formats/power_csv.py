@@ -141,7 +141,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _whose(names: list[str], read: list[str]) -> dict[str, str]:
-    """Return the columns that say whose reading a row is; none where each GPU has a column of its own."""
+    """Return the columns that identify a row's GPU; none where each GPU has a column of its own."""
     if sum(bool(_GPU.search(n)) for n in read) > 1:
         return {}
     lower = {n.lower(): n for n in reversed(names)}
@@ -160,7 +160,7 @@ def _further(names: list[str]) -> dict[str, str]:
 
 
 def _gpus(rows: pl.DataFrame, whose: dict[str, str]) -> pl.DataFrame:
-    """Return host, index, unique id and name of each row's GPU; what is no number stands as its name."""
+    """Return host, index, unique id and name of each row's GPU; a text that is no number is its name."""
     absent = pl.lit(None, dtype=pl.String)
     stated = rows.select(pl.col(whose[w]).alias(w) if w in whose else absent.alias(w) for w in _WHOSE)
     index = pl.col("index").str.strip_chars().str.extract(r"^(?:(?i:gpu|cuda|card)[ :_-]?)?(\d{1,4})$", 1)
