@@ -157,7 +157,7 @@ def add_baseline(
 
 
 def list_baselines(store: PathLike, *, gpu: str | None = None, branch: str | None = None) -> Baselines:
-    """Return what is kept, oldest first, with drifts and steps, as ``tracetool baseline list``.
+    """Return the stored baselines, oldest first, with drifts and steps, as ``tracetool baseline list``.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class PowerCheck(Result):
 
     @property
     def reasons(self) -> list[str]:
-        """Why it is not good, worst first."""
+        """Reasons why the log is not good, worst first."""
         return self.checked.reasons
 
     @property

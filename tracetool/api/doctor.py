@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Doctor(Result):
-    """What was looked at.
+    """Checks of this machine, each with its fix.
 
     Attributes
     ----------

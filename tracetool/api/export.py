@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export(Result):
-    """What was written.
+    """A file that was exported.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ class GpuSheet(Result):
 
     @property
     def name(self) -> str:
-        """Its name here, e.g. ``h100-sxm``."""
+        """Name of the GPU in tracetool, e.g. ``h100-sxm``."""
         return self.sheet.gpu.name
 
     @property
@@ -93,7 +93,7 @@ class GpuSheet(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its power figures rest on."""
+        """Sentences on the basis of its power figures."""
         return self.sheet.notes
 
     def _document(self) -> dict[str, Any]:

@@ -19,11 +19,11 @@ class ByCause(Protocol):
 
     @property
     def rows(self) -> pl.DataFrame:
-        """What the causes are made of."""
+        """One row per part of the causes."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the figures rest on."""
+        """Sentences on the basis of the figures."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class OfCauses(Result):
 
     @property
     def rows(self) -> pl.DataFrame:
-        """What the causes are made of; sums to the whole. [J]"""
+        """One row per part of the causes; rows sum to the whole. [J]"""
         return self.source.rows
 
     @property

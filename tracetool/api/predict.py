@@ -66,7 +66,7 @@ class Prediction(Charted):
 
     @property
     def conditions(self) -> Mapping[str, Any]:
-        """How the prediction was made."""
+        """Conditions of the prediction."""
         return self.source.info
 
     @cached_property

@@ -45,7 +45,7 @@ class FinishedRecording(Result):
 
 @dataclass(frozen=True)
 class Recording(Result):
-    """What came of a recording.
+    """Result of a recording.
 
     Attributes
     ----------
@@ -81,12 +81,12 @@ class Recording(Result):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was seen while recording."""
+        """Facts noted while recording."""
         return self.recorded.facts
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before using it."""
+        """Warnings about the recording."""
         return self.recorded.warnings
 
     def raise_if_stopped(self) -> None:

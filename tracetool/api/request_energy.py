@@ -45,7 +45,7 @@ def request_energy(
     tz: str | None = None,
     gpu: str | None = None,
 ) -> RequestEnergy:
-    """Return what a served load cost by phase, as ``tracetool attribute REQUESTS.jsonl --power LOG``.
+    """Return the energy of a served load by phase, as ``tracetool attribute REQUESTS.jsonl --power LOG``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every job returns: tables, the JSON document its command prints, and how it is shown."""
+"""Results of jobs: tables, the JSON document a command prints, and their display."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Picture:
 
     @property
     def title(self) -> str:
-        """Its heading."""
+        """Heading of the result."""
         return self.chart.title
 
     @property
@@ -83,7 +83,7 @@ class Result(ABC):
 
     @abstractmethod
     def _view(self) -> View:
-        """Return what is shown in a notebook and written to files."""
+        """Return the view shown in a notebook and written to files."""
 
     @abstractmethod
     def show(self, written: Sequence[str | os.PathLike[str]] = ()) -> None:
@@ -142,7 +142,7 @@ class Result(ABC):
         return fragment_text(self._notebook())
 
     def _notebook(self) -> View:
-        """Return what a notebook shows: what was reported, or the head of the table."""
+        """Return the display of a notebook: what was reported, or the head of the table."""
         from tracetool.report.view import Grid, Line, View
 
         view = self._view()

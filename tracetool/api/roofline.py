@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AchievedRates(Result):
-    """What a run's operators achieved.
+    """Achieved rates of a run's operators.
 
     Attributes
     ----------

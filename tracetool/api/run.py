@@ -44,7 +44,7 @@ class Run(StoredRun, Result):
     """
 
     def __str__(self) -> str:
-        """Return its folder, as commands take it."""
+        """Return the run's folder, as commands take it."""
         return str(self.path)
 
     def __fspath__(self) -> str:
@@ -129,7 +129,7 @@ class Run(StoredRun, Result):
         return View(self.path.name, self.kernels, blocks=blocks)
 
     def summary(self) -> str:
-        """Return what the run holds in one sentence."""
+        """Return a sentence on the content of the run."""
         from tracetool.core.figures import counted
 
         kernels = self.signatures.filter(self.signatures["kind"] == "kernel")

@@ -85,7 +85,7 @@ def compare_signatures(
 
 
 def measured_by_signature(measured: pl.DataFrame | None) -> pl.DataFrame:
-    """Return what was measured of each signature, copies too, over all GPUs; none where nothing was.
+    """Return measured time and energy of each signature, copies too, over all GPUs; no rows without any.
 
     Returns
     -------

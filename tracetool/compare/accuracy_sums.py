@@ -151,7 +151,7 @@ def _judged(timed: pl.Expr, metered: pl.Expr, by: str | None) -> pl.Expr:
 
 
 def _variances(name: str, unit: str, chosen: pl.Expr, common: float, by: str | None) -> list[pl.Expr]:
-    r"""Return what each row adds to the squared half-widths of its group's predicted sum, below and above.
+    r"""Return each row's part of the squared half-widths of its group's predicted sum, below and above.
 
     .. math:: s^2 = \sum_f \Bigl( c \bigl(\sum_i h_i\bigr)^2 + (1 - c) \sum_i h_i^2 \Bigr)
         = \sum_i \Bigl( c\,h_i \sum_{j \in f(i)} h_j + (1 - c)\,h_i^2 \Bigr)

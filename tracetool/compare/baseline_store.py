@@ -79,7 +79,7 @@ class Store:
             )
 
     def entries(self, gpu: str | None = None, branch: str | None = None) -> list[Entry]:
-        """Return what is stored, oldest first.
+        """Return the stored runs, oldest first.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class Store:
         return LoadedRun(classes_of_run, _basis(entry.basis), None, None, [], clock_recorded=False)
 
     def find(self, run: LoadedRun, *, branch: str, commit: str) -> Entry | None:
-        """Return what is stored of the very same run for a commit, whatever its folder is called."""
+        """Return the stored entry of the very same run for a commit, whatever its folder is called."""
         one = run.classes
         same = (commit, run.basis, _energy_j(one), one.span_s)
         for entry in self.entries(one.keys.get("GPU", "unknown"), branch):
@@ -309,7 +309,7 @@ def _require_sane(name: str, figures: pl.Series) -> None:
 
 
 def _steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> Steps | None:
-    """Return what each step took, where that was stored."""
+    """Return the figures of each step, where they were stored."""
     if "step" not in frame.columns:
         return None
     rows = frame.select(

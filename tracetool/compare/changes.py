@@ -24,7 +24,7 @@ from tracetool.core.arrays import Floats
 
 @dataclass(frozen=True)
 class DiffRequest:
-    """How to compare."""
+    """Settings of a comparison."""
 
     basis: str
     thresholds: tuple[Threshold, ...] = ()
@@ -32,7 +32,7 @@ class DiffRequest:
     ignore: tuple[str, ...] = ()
 
     def spread(self, metric: str, scope: str = "") -> Spread:
-        """Return what is known of the run-to-run spread of a figure."""
+        """Return the known run-to-run spread of a figure."""
         return self.spreads.get(f"{scope}:{metric}", self.spreads.get(metric, PRIOR))
 
 

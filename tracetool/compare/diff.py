@@ -225,7 +225,7 @@ def diff_sides(
 def _unrepeated(
     base: Sequence[LoadedRun], head: Sequence[LoadedRun], spreads: Mapping[str, Spread]
 ) -> list[str]:
-    """Return what intervals rest on where no side shows its own run-to-run spread."""
+    """Return the basis of intervals where no side shows its own run-to-run spread."""
     if repeated(len(base), len(head)):
         return []
     if base[0] is head[0]:

@@ -227,7 +227,7 @@ def with_counted_work(
 def measured_energy(
     run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None
 ) -> tuple[Attribution | None, list[str], list[str]]:
-    """Return what was attributed to a run, None where nothing can be; notes and warnings."""
+    """Return the attribution of a run, None where there can be none; notes and warnings."""
     from tracetool.replay.attributed import attribute_or_note
 
     attribution, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)

@@ -20,7 +20,7 @@ _SUMS = ("time_s", "energy_j")
 def idle_groups(
     run: Run, keys: Sequence[str], depth: int | None, watts: tuple[float, float] | None = None
 ) -> pl.DataFrame:
-    """Return how a run's idle time, and its energy, divides among groups.
+    """Return a run's idle time and its energy by group.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which work of one run is which work of the other, though names, shapes and launches changed."""
+"""Matching of the work of two runs whose names, shapes and launches changed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _has_keys(columns: Sequence[str], relation: str) -> pl.Expr:
 
 
 def _left_over(unmatched: pl.DataFrame, pair_parts: Sequence[pl.DataFrame], side: str) -> pl.DataFrame:
-    """Return what of the unmatched classes no place took: whole classes or parts of them."""
+    """Return the unmatched classes that no place took: whole classes or parts of them."""
     if not pair_parts:
         return unmatched.select("class", "launches")
     paired = (

@@ -34,7 +34,7 @@ _NUMBER: Final = r" #[0-9]+( / |$)"
 
 @dataclass(frozen=True)
 class Reading:
-    """How runs are read for a comparison."""
+    """Settings by which runs are read for a comparison."""
 
     basis: Basis | Literal["auto"] = "auto"
     gpu: str | None = None
@@ -253,7 +253,7 @@ def _groups(run: Run, reading: Reading) -> pl.Series | None:
 
 
 def _steps(run: Run, classes: pl.DataFrame, group: pl.Series | None) -> Steps | None:
-    """Return what each step of a run took, where launches can be placed in its steps."""
+    """Return the times of the steps of a run, where launches can be placed in its steps."""
     ranges = run.table("ranges")
     number, _ = named_steps(ranges, run.kernels)
     if number is None:
@@ -322,7 +322,7 @@ def _measured(
 
 
 def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:
-    """Return what must agree between two runs for their energies to be comparable."""
+    """Return the conditions that must agree between two runs for their energies to be comparable."""
     keys = {"GPU": predicted.gpu}
     if basis == "predicted":
         return keys | {"clock": f"{predicted.totals[0]['clock_mhz']:g} MHz"}

@@ -89,7 +89,7 @@ class Side:
 
     @property
     def keys(self) -> Mapping[str, str]:
-        """What must agree between the sides; runs of one side that differ are named together."""
+        """Conditions that must agree between the sides; runs of one side that differ are named together."""
         names = dict.fromkeys(k for r in self.runs for k in r.keys)
         return {k: " and ".join(dict.fromkeys(r.keys.get(k, "") for r in self.runs)) for k in names}
 

@@ -30,7 +30,7 @@ POWER: Final = 0.80
 
 @dataclass(frozen=True)
 class Criteria:
-    """How figures are judged: what they rest on, what is known of their spread, and the threshold."""
+    """Criteria of a judgment: the basis of the figures, their prior spread, and the threshold."""
 
     basis: str  # measured, anchored or predicted
     spread: Spread = PRIOR

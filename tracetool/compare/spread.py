@@ -21,7 +21,7 @@ from tracetool.core.arrays import Bools, Floats
 
 @dataclass(frozen=True)
 class Spread:
-    """What is known of the run-to-run spread before looking at the runs compared.
+    """Prior of the run-to-run spread, before looking at the runs compared.
 
     Parameters
     ----------

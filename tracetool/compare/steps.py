@@ -1,4 +1,4 @@
-"""How much the steps of a run differ from one another, and what that leaves unsure in the run's mean."""
+"""Variation of the steps of a run, and the uncertainty of the run's mean that follows from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Figure = Callable[[Floats, Floats], Floats]
 
 @dataclass(frozen=True)
 class Steps:
-    """What each step of a run took."""
+    """Times of the steps of a run."""
 
     times: pl.DataFrame  # step, row of the run's classes, time_s
     span_s: Floats  # (steps,) first start of each step to that of the next
@@ -107,7 +107,7 @@ def step_times(
     classes: pl.DataFrame,
     group: pl.Series | None = None,
 ) -> Steps:
-    """Return what each step of a run took.
+    """Return the time of each step of a run.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class Threshold:
         return self.scope == family or fnmatch.fnmatchcase(name, self.scope)
 
     def text(self) -> str:
-        """Return it as it is written on the command line.
+        """Return the threshold as it is written on the command line.
 
         >>> Threshold("energy", 0.02, "gemm").text()
         'gemm:energy=2%'

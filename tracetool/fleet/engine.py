@@ -23,7 +23,7 @@ _END_S: Final = 5.0
 
 
 class Engine(Protocol):
-    """What runs tasks."""
+    """Runner of tasks."""
 
     workers: int
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FleetJobs(Result):
-    """What became of the jobs of a task.
+    """Outcome of a task for each job.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class FleetJobs(Result):
 
     @property
     def failed(self) -> dict[str, str]:
-        """Why a job failed."""
+        """Reason of each failed job."""
         return self.tally.failed
 
     def _document(self) -> dict[str, Any]:

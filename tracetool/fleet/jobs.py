@@ -1,4 +1,4 @@
-"""Which files make which job: the traces of a folder that are ranks of one another, with their power logs."""
+"""Jobs from files: the traces of a folder that are ranks of one another, with their power logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data set of many jobs answers: each question reads the columns it needs, of the files it needs.
+"""Questions to a data set of many jobs: each reads the columns it needs, of the files it needs.
 
 The same files answer SQL: ``SELECT kernel, sum(energy_j) FROM read_parquet('DST/energy/*/*/*.parquet',
 hive_partitioning=true) GROUP BY kernel``.
@@ -181,7 +181,7 @@ def outliers(place: Place) -> pl.DataFrame:
 
 
 def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
-    """Return what clocks would save: per job its clock of least energy within a slowdown, and the sum.
+    """Return the savings by clocks: per job its clock of least energy within a slowdown, and the sum.
 
     Against the highest clock predicted for each job. The interval holds that of the energies themselves,
     which scales both clocks alike, and what the model's ratio of two clocks is uncertain by: the spreads per

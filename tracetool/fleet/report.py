@@ -1,4 +1,4 @@
-"""What a fleet's questions answer on one page, and how two data sets differ."""
+"""A fleet's answers on one page, and the difference of two data sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of GPUs: the list, and one of them with its voltage and idle curves."""
+"""Data of GPUs: the list, and one of them with its voltage and idle curves."""
 
 from __future__ import annotations
 

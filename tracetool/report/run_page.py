@@ -30,7 +30,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the GPU can do at the run's clock."""
+    """Peak rates of the GPU at the run's clock."""
 
     flops_per_s: Mapping[str, float] = field(default_factory=dict)
     bytes_per_s: float = 0.0
@@ -38,7 +38,7 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Diagnosed:
-    """Why a run took its joules."""
+    """Causes of a run's joules."""
 
     causes: pl.DataFrame  # cause, energy_j with its ends, share, time_ms; the run last
     findings: tuple[Finding, ...]

@@ -176,7 +176,7 @@ def _large_page(
 
 
 def _keys(run: Run, by: str | None, depth: int | None) -> tuple[str, ...]:
-    """Return what to group by: what was asked for, else modules where the run names any."""
+    """Return the keys to group by: the requested ones, else modules where the run names any."""
     if by:
         keys = parse_keys(by)
         check_depth(keys, depth)

@@ -1,4 +1,4 @@
-"""What a run's page shows, as tables: signatures with their joules, where they go, gaps."""
+"""Tables of a run's page: signatures with their joules, where they go, gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How wide the terminal is, and sentences that fit it."""
+"""Width of the terminal, and sentences that fit it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which work of one run is which work of the other: by signature, then by operator, then by module."""
+"""Matching of the work of two runs: by signature, then by operator, then by module."""
 
 from __future__ import annotations
 

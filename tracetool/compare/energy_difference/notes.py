@@ -1,4 +1,4 @@
-"""What a comparison of two runs rests on, in sentences."""
+"""Notes on the basis of a comparison of two runs, in sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracetool.core.figures import number
 
 
 def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, foreign: bool) -> list[str]:
-    """Return what the figures rest on."""
+    """Return notes on the basis of the figures."""
     notes = []
     counts = " and ".join(f"{side.units:,.0f}" for side in sides)
     if unit == "run":

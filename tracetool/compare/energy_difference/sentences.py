@@ -52,7 +52,7 @@ class CauseOfChange:
 
 
 def headline(of: EnergyDifference) -> str:
-    """Return what a unit of work takes in each run, and the change.
+    """Return a sentence on the energy of a unit of work in each run, and the change.
 
     Examples
     --------

@@ -162,7 +162,7 @@ _MODEL: Final = tuple(c for c in CURVE if c != "task")
 
 
 def context_growth(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return what a thousand more tokens of output add to a token's energy, by model. [J]
+    """Return the energy that a thousand more tokens of output add to a token, by model. [J]
 
     Of models that ran text tasks of lengths at least a factor of two apart under one configuration: columns
     of a curve but the task, ``shortest`` and ``longest`` (mean tokens of a request), ``growth_j`` (per token

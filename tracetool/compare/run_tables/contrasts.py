@@ -1,4 +1,4 @@
-"""Which configurations a table of runs lets one compare: pairs that differ in one thing."""
+"""Pairs of configurations in a table of runs that differ in one thing."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def log_factors(rows: pl.DataFrame, stated: pl.DataFrame | None = None) -> pl.Da
 
 
 def contributions(base: pl.DataFrame, head: pl.DataFrame) -> pl.DataFrame:
-    """Return what each factor adds to the energy of a request from ``base`` to ``head``, row by row. [J]
+    """Return the energy of a request that each factor adds from ``base`` to ``head``, row by row. [J]
 
     Shape (n, 6) plus ``base_j`` and ``head_j``; the factors sum to their difference exactly.
 

@@ -73,7 +73,7 @@ def _pictures(rows: pl.DataFrame) -> Floats:
 
 
 def rank_left_out(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return how well each model's configurations are ranked by a fit to all other models.
+    """Return the rank correlation of each model's configurations by a fit to all other models.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ _ENDS = ("", "_low", "_high")
 
 @dataclass(frozen=True)
 class Energies:
-    """What is known of a run's energy, as recorded."""
+    """Measured and predicted energy of a run, as recorded."""
 
     measured: Attribution | None
     predicted: PredictedRun | None
@@ -72,7 +72,7 @@ def energies_of(
 
 
 def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
-    """Return what the log measured of each activity. Shape (n, 4).
+    """Return the measured figures of each activity. Shape (n, 4).
 
     Returns
     -------

@@ -88,7 +88,7 @@ def _metrics(sums: pl.DataFrame, idle: pl.DataFrame | None) -> list[Metric]:
 
 
 def _of_work(work: pl.DataFrame) -> list[Metric]:
-    """Return how much work was done, and its energy per unit."""
+    """Return the amount of work, and the energy per unit."""
     rows = work.to_dicts()
     labels = [{"work": row["work"], "phase": row["phase"]} for row in rows]
     amounts = [(label, float(row["amount"])) for label, row in zip(labels, rows, strict=True)]

@@ -157,6 +157,6 @@ def _lane_name(track: str, lane: int) -> str:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Return what sorts ``stream 10`` behind ``stream 9``."""
+    """Return a sort key that puts ``stream 10`` behind ``stream 9``."""
     words = text.split(" ")
     return [(int(w), "") if w.isdecimal() and len(w) < 20 else (-1, w) for w in words]

@@ -52,7 +52,7 @@ class Logs(TypedDict):
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written."""
+    """A file that was written."""
 
     path: Path
     format: str
@@ -64,12 +64,12 @@ class Exported:
 
     @cached_property
     def families(self) -> pl.DataFrame:
-        """Return its sums by GPU and family; a timeline is written without them."""
+        """Return the sums by GPU and family; a timeline is written without them."""
         return family_sums(self.run, self.energies)
 
 
 def export_format(path: str | os.PathLike[str]) -> str:
-    """Return what a file is written as; call it before long work.
+    """Return the format of a file to write; call it before long work.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def export_run(
 
 
 def _timed(run: Run, clock_mhz: float | None, logs: Logs) -> tuple[Energies, Timeline]:
-    """Return what is known of a run's energy, and its timeline."""
+    """Return the energies of a run, and its timeline."""
     _ = run.kernels  # read once, not by two threads
     replayed: PredictedRun | None = None
     with ThreadPoolExecutor(1) as beside:  # what needs no energy is put together while that is sought

@@ -1,4 +1,4 @@
-"""What all charts share: one look, one way into a page, and the library they are drawn by."""
+"""Common parts of charts: one look, one way into a page, and the library they are drawn by."""
 
 from __future__ import annotations
 

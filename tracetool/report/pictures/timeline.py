@@ -241,7 +241,7 @@ def power_steps(
 
 
 def _spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
-    """Return how much of amounts spread evenly over their times falls into each part."""
+    """Return the part of each amount, spread evenly over its time, in each interval."""
     lasting = end > start
     s, e, rate = start[lasting], end[lasting], amount[lasting] / (end - start)[lasting]
     sums = np.zeros(len(edges) - 1)

@@ -1,4 +1,4 @@
-"""What the run's time and energy were spent on."""
+"""The time and energy of a run by what they were spent on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other clocks would bring."""
+"""Time and energy at other clocks."""
 
 from __future__ import annotations
 

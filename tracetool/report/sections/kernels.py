@@ -94,7 +94,7 @@ def _number(value: Any, digits: int) -> str:
 
 
 def page_data(page: RunPage) -> str:
-    """Return what the page's script reads: table, timeline, colors, as JSON safe inside a script element."""
+    """Return the data of the page's script: table, timeline, colors, as JSON safe inside a script element."""
     rows = kernel_rows(page)
     columns: dict[str, list[Any]] = {}
     for name, _, digits in COLUMNS:

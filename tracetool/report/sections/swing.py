@@ -1,4 +1,4 @@
-"""How the power swings: over time, by window and by frequency."""
+"""The swing of power: over time, by window and by frequency."""
 
 from __future__ import annotations
 

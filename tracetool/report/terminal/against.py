@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ComparedSides(Protocol):
-    """What is printed of a forecast against a trace."""
+    """Output of a forecast against a trace."""
 
     @property
     def frame(self) -> pl.DataFrame:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Grid(Protocol):
-    """What is printed of many cases of one model."""
+    """Output of many cases of one model."""
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -39,7 +39,7 @@ class Grid(Protocol):
 
     @property
     def unit(self) -> str:
-        """What throughput counts."""
+        """Unit of throughput."""
 
 
 #: Cases shown; where there are more, those on a front.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CheckedModel(Protocol):
-    """What is printed of a model beside what torch counts of it."""
+    """Output of a model beside torch's counts of it."""
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -25,15 +25,15 @@ class CheckedModel(Protocol):
 
     @property
     def library(self) -> str:
-        """Whose model was counted."""
+        """Library whose model was counted."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was not compared."""
+        """Notes on quantities that were not compared."""
 
 
 class Forecasted(Protocol):
-    """What is printed of one case or many."""
+    """Output of one case or many."""
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -41,15 +41,15 @@ class Forecasted(Protocol):
 
     @property
     def single(self) -> bool:
-        """Whether one model was asked about."""
+        """Whether the cases are of one model."""
 
     @property
     def parts(self) -> pl.DataFrame:
-        """Its operators."""
+        """Operators of the model."""
 
     @property
     def facts(self) -> Mapping[str, float]:
-        """What else is known of it."""
+        """Further facts of the model."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class Forecasted(Protocol):
 
     @property
     def title(self) -> str:
-        """What was asked."""
+        """Title: the case that was requested."""
 
     @property
     def compared(self) -> ComparedSides | None:
@@ -65,11 +65,11 @@ class Forecasted(Protocol):
 
     @property
     def checked(self) -> CheckedModel | None:
-        """Its model beside what torch counts."""
+        """Model beside torch's counts."""
 
     @property
     def grid(self) -> Grid | None:
-        """Which cases are best, where several of one model were asked about."""
+        """The best cases, where several of one model were requested."""
 
 
 #: Figures as people read them, in the order they are printed.

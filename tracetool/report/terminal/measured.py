@@ -43,7 +43,7 @@ def print_identified(
 
 
 def sensor_text(check: SensorCheck) -> str:
-    """Return what was identified of a field, in a line."""
+    """Return the sensor identified from a field, in a line."""
     identified = check.found
     phrases = []
     if identified.window_s:

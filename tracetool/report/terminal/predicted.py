@@ -37,7 +37,7 @@ _REASONS = {
 
 
 class Predicted(Protocol):
-    """What is printed of a table or a run."""
+    """Output of the prediction of a table or a run."""
 
     @property
     def gpu(self) -> str:

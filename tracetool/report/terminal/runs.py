@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def recorded_lines(recorded: Recorded) -> list[str]:
-    """Return what came of a recording, line by line."""
+    """Return the result of a recording, line by line."""
     facts = recorded.facts
     sampler = facts.get("sampler", {})
     lines = []

@@ -1,4 +1,4 @@
-"""What a served load cost, on the terminal."""
+"""How the energy of a served load looks on the terminal."""
 
 from __future__ import annotations
 
