@@ -177,7 +177,7 @@ def _snapped(works: Several[Work], predicted: Several[Work]) -> list[Work]:
 
 
 def _key(family: str, value: Mapping[str, float]) -> tuple[float, ...] | None:
-    """Return what identifies a piece of work of a family; None where a size is missing."""
+    """Return the sizes that identify a piece of work of a family; None where one is missing."""
     sizes = [value.get(name, _USUAL.get(name)) for name in _SIZES.get(family, ())]
     if not sizes or any(size is None for size in sizes):
         return None

@@ -1,4 +1,4 @@
-"""What a file of ``architectures/`` defines, and the registry of them."""
+"""The shape of a file of ``architectures/``, and the registry of them."""
 
 from __future__ import annotations
 

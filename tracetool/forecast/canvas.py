@@ -1,4 +1,4 @@
-"""What a diffusion pipeline makes in one batch, how GPUs share it, and the stages that make it."""
+"""Output of a diffusion pipeline's batch, its division over GPUs, and the stages that make it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SequenceRanks:
 
 @dataclass(frozen=True)
 class Canvas:
-    """What one batch of a pipeline makes.
+    """Output of one batch of a pipeline.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _EXPERTS = "products of experts"
 
 @dataclass(frozen=True)
 class Checked:
-    """What was compared: one row a quantity, and what could not be."""
+    """Comparison: one row a quantity, and the quantities that could not be compared."""
 
     frame: pl.DataFrame
     library: str

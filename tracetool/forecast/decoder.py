@@ -132,7 +132,7 @@ def ends(
     norm_bias: bool = False,
     logits_bias: bool = False,
 ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """Return what runs before the layers and after them: embedding; last norm, logits and sampling."""
+    """Return the operators before the layers and after them: embedding; last norm, logits and sampling."""
     vocabulary = config.size("vocab_size")
     shared = config.flag("tie_word_embeddings", default=tied)
     return (Embedding("embed_tokens", vocabulary, hidden),), (

@@ -22,7 +22,7 @@ _ENCODERS: Final = ("text_encoder", "text_encoder_2", "text_encoder_3")
 
 @dataclass(frozen=True)
 class Latents:
-    """What the transformer takes in: prompts of one call, text tokens, and latents by frame, row, column."""
+    """Input of the transformer: prompts of one call, text tokens, and latents by frame, row, column."""
 
     batch: float
     text: int
@@ -38,7 +38,7 @@ class Latents:
 
 @dataclass(frozen=True)
 class Guidance:
-    """How a pipeline calls its transformer.
+    """Calls of the transformer by a pipeline.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a serving engine adds to the kernels of a step: coefficients with unit and source, from data."""
+"""Overhead of a serving engine beside the kernels of a step: coefficients with unit and source, from data."""
 
 from __future__ import annotations
 

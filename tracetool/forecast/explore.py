@@ -51,7 +51,7 @@ class Explored:
 
     @property
     def unit(self) -> str:
-        """What throughput counts."""
+        """Unit of throughput."""
         if self.energy != "energy_per_token_j":
             return "items"
         return "prompts" if self.latency == _LATENCY["prefill"] else "tokens"

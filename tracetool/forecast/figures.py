@@ -128,7 +128,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is forecast of one case; figures that do not apply are absent."""
+    """Forecast of one case; figures that do not apply are absent."""
 
     figures: Mapping[str, Figure]
     covered: float

@@ -57,7 +57,7 @@ class Held:
 
 
 def free_bytes(model: Model, gpu: Gpu, division: Division) -> float:
-    """Return what the weights leave of a GPU's memory. [B]
+    """Return the memory of a GPU that the weights leave free. [B]
 
     Raises
     ------

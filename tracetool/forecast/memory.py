@@ -1,4 +1,4 @@
-"""What a model takes of a GPU's memory, and how many requests fit beside it."""
+"""Memory of a model on a GPU, and how many requests fit beside it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Footprint:
 
 
 def request_bytes(model: Model, parallel: Parallel, context: float) -> float:
-    """Return what a request keeps on one GPU: keys and values, as far as windows reach, and states. [B]"""
+    """Return the bytes of a request on one GPU: keys and values, as far as windows reach, and states. [B]"""
     total = model.kv_bytes_per_token(parallel) * context + model.state_bytes_per_request(parallel)
     layers = sum(group.count for group in model.groups)
     stage = math.ceil(layers / parallel.pp) / max(layers, 1)
@@ -73,7 +73,7 @@ def activation_bytes(rows: Sequence[Row]) -> float:
 def largest_batch(
     memory_bytes: float, fixed_bytes: float, request_bytes: float, share: float = SERVING_SHARE
 ) -> float:
-    """Return how many requests of ``request_bytes`` fit beside what is there whatever runs.
+    """Return how many requests of ``request_bytes`` fit beside the memory that is always in use.
 
     >>> largest_batch(80e9, 20e9, 1e9)
     52.0

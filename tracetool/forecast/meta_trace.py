@@ -22,7 +22,7 @@ _INSTALL: Final = 'pip install "tracetool-energy[torch]"'
 
 @dataclass(frozen=True)
 class MetaTrace:
-    """What torch counts of a model without weights.
+    """Counts of torch for a model without weights.
 
     ``product_flops`` and others are of one pass, attention as if nothing were masked, experts
     left out; ``expert_weights`` are the weights of all experts' products. NaN where no pass was traced. [1]
@@ -39,7 +39,7 @@ class MetaTrace:
 def traced_model(
     fields: Mapping[str, Any], name: str, kind: str, batch: int, length: int, side: int = 0
 ) -> MetaTrace:
-    """Return what torch counts of a model of the transformers library.
+    """Return the counts of torch for a model of the transformers library.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def traced_model(
 
 
 def traced_transformer(fields: Mapping[str, Any], name: str) -> MetaTrace:
-    """Return what torch counts of the transformer of a diffusers pipeline: its weights.
+    """Return the count of torch for the transformer of a diffusers pipeline: its weights.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def _passed_on(hidden: Any, *_: Any, **__: Any) -> Any:
 
 
 def _inputs(torch: Any, model: Any, batch: int, length: int, side: int) -> dict[str, Any]:
-    """Return what a pass takes in."""
+    """Return the inputs of a pass."""
     if side:
         channels = getattr(model.config, "num_channels", 3)
         return {"pixel_values": torch.zeros(batch, channels, side, side, device="meta", dtype=torch.bfloat16)}

@@ -225,7 +225,7 @@ class Embedding(Part):
 
     @property
     def parameters(self) -> float:
-        """Its numbers."""
+        """Number of weights: rows times width."""
         return float(self.vocabulary) * self.width
 
     @property

@@ -1,4 +1,4 @@
-"""What a replica of a model takes in at once, and how its GPUs divide the work."""
+"""Input of one pass of a replica, and its division over GPUs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def busiest(requests: float, replicas: int) -> float:
 
 @dataclass(frozen=True)
 class Parallel:
-    """How the GPUs of one replica divide a model.
+    """Division of a model over the GPUs of one replica.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class PassRows:
 
 @dataclass(frozen=True)
 class PricedPass:
-    """What each of r rows of a pass takes and costs at c core clocks, falling, one launch of it.
+    """Time and energy of each of r rows of a pass at c core clocks, falling, one launch of it.
 
     ``low``/``high`` bound the times and ``power_low``/``power_high`` the powers at 90 %, as factors.
     """
@@ -74,7 +74,7 @@ class PricedPass:
     bound: Ints  # (r, c) index into BOUNDS
 
     def scaled(self, slower: Floats, power: Floats | float) -> PricedPass:
-        """Return it with times ``slower`` (r, 1) as long, and energy above idle ``power`` times as high.
+        """Return the pass with times ``slower`` (r, 1) as long, and energy above idle times ``power``.
 
         Of the same work that takes longer idle energy alone grows.
         """
@@ -194,7 +194,7 @@ def operator_table(passes: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
 def _cut(
     predicted: Prediction, table: InputTable, pass_rows: slice, rows: Sequence[Row], clocks: slice
 ) -> PricedPass:
-    """Return what was predicted of the rows of one pass at some of the clocks."""
+    """Return the prediction of the rows of one pass at some of the clocks."""
     place = table.index[pass_rows]
     timing = predicted.timing
     of_power = predicted.power_half[place, clocks]

@@ -165,7 +165,7 @@ class GatedNorm(Part):
 
     @property
     def parameters(self) -> float:
-        """Its scales."""
+        """Number of scales."""
         return float(self.cols * (1 if self.shared else self.groups))
 
     def weight_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002

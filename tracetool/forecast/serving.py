@@ -23,7 +23,7 @@ _LEAST: Final = 20.0
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a replica serves: running requests, their lengths, and the tokens one step may take in."""
+    """Load of a replica: running requests, their lengths, and the tokens one step may take in."""
 
     running: float  # requests that run at once
     prompt: float  # tokens of a prompt

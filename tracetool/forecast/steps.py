@@ -15,7 +15,7 @@ from tracetool.replay.table_totals import SHARPNESS
 
 @dataclass(frozen=True)
 class HostTime:
-    """What the host takes for a step: while the GPU works, and while the GPU waits for it.
+    """Host time of a step: while the GPU works, and while the GPU waits for it.
 
     ``beside_s`` runs while the kernels do, ``before_s`` when none does; ``launch_s`` is the idle time of the
     GPU between two kernels. ``less_s`` and ``more_s`` are what other hosts take less or more, at 90 %. [s]

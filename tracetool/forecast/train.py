@@ -36,7 +36,7 @@ _TRAINED: Final = ("language", "encoder")
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What a training framework adds to the kernels of a step; see ``training.toml``."""
+    """Overhead of a training framework beside the kernels of a step; see ``training.toml``."""
 
     slower: float
     power: float

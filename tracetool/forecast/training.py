@@ -36,7 +36,7 @@ _WIDE: Final = ("lm_head", "router", "predictions")
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What one replica trains on in a step, and how.
+    """Work of one replica in a training step, and its division.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ _RULES: Final[dict[str, Callable[[Row], list[Row]]]] = {
 
 
 def _exchange(plan: TrainingPlan, weights: float) -> list[Stage]:
-    """Return what replicas exchange (Rajbhandari et al., ZeRO, 2020, section 7)."""
+    """Return the stages of the exchange among replicas (Rajbhandari et al., ZeRO, 2020, section 7)."""
     if plan.replicas == 1:
         return []
     gradients = weights * BYTES[plan.gradient_dtype]

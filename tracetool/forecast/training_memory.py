@@ -37,7 +37,7 @@ class TrainingFootprint:
         return float(sum(getattr(self, field.name) for field in fields(self)))
 
     def facts(self) -> dict[str, float]:
-        """Return its parts. [GiB]"""
+        """Return the parts of the footprint. [GiB]"""
         return {f"{field.name}_gib": getattr(self, field.name) / GIB for field in fields(self)}
 
 
@@ -126,7 +126,7 @@ def _saved(rows: Sequence[Row], plan: TrainingPlan, between: float, layers: int)
 
 
 def _saved_by_launch(row: Row) -> float:
-    """Return what one launch keeps for the way back. [B]"""
+    """Return the bytes that one launch saves for the backward pass. [B]"""
     op, width = row["op"], BYTES.get(str(row.get("dtype", "bf16")), 2.0)
     if op == names.GEMM:
         return width * float(row["m"]) * float(row["k"]) * float(row.get("batch", 1.0))

@@ -1,4 +1,4 @@
-"""What all GPUs of an architecture share: one file per architecture, read once when it is first needed."""
+"""Numbers common to all GPUs of an architecture: one file per architecture, read at first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a list of all GPUs shows: a few numbers of each file, read without parsing the rest of it."""
+"""Entries of a list of all GPUs: a few numbers of each file, read without parsing the rest of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ListedGpu:
 
 
 def read_listed(name: str) -> ListedGpu:
-    """Return what a list shows of a GPU.
+    """Return the entry of a GPU in the list.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def read_listed(name: str) -> ListedGpu:
 
 
 def parse_listed(name: str, text: str) -> ListedGpu:
-    """Return what a list shows of a GPU from the text of its file."""
+    """Return the entry of a GPU in the list from the text of its file."""
     head, _, tables = text.partition("\n[")
     document: dict[str, Any] = tomli.loads(head)
     sections = tomli.loads("\n".join(_WANTED.findall(f"[{tables}")))

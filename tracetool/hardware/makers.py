@@ -9,7 +9,7 @@ _EXAMPLES: Final = {"amd": "mi300x", "nvidia": "h100-sxm"}
 
 
 def maker_title(vendor: str) -> str:
-    """Return how a maker writes its name.
+    """Return a maker's name as the maker writes it.
 
     >>> maker_title("amd")
     'AMD'

@@ -1,4 +1,4 @@
-"""Which GPU a name or a device string means; of the GPUs' files only their names are read."""
+"""GPUs by name or device string; of the GPUs' files only their names are read."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FAST_DRAW_DRIVER = 530
 
 @dataclass(frozen=True)
 class Sensor:
-    r"""What one power field reports.
+    r"""Sensor behind one power field.
 
     A ``boxcar`` reports the mean over the last ``window_s``; a ``lag`` a first-order
     filter of time constant ``lag_s``; a ``counter`` an energy that moves every

@@ -1,4 +1,4 @@
-"""What a trace states of a GPU, against the GPU's file."""
+"""Figures that a trace states of a GPU, against the GPU's file."""
 
 from __future__ import annotations
 

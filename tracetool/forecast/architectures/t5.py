@@ -118,7 +118,7 @@ class SwitchExperts(Part):
 
 @dataclass(frozen=True)
 class _Sizes:
-    """What all layers of a configuration share."""
+    """Sizes common to all layers of a configuration."""
 
     hidden: int
     inner: int
