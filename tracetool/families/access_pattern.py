@@ -1,4 +1,4 @@
-"""How streaming kernels access their tensors: flat and wide, or element by element with offsets computed.
+"""Access patterns of streaming kernels: flat and wide, or element by element with offsets computed.
 
 Flat access loads several elements at once and computes one address for all of them. Where operands lie apart
 in memory, or are spread over a larger one, PyTorch's ``elementwise_kernel`` divides each element's number by

@@ -37,7 +37,7 @@ class Reading(Enum):
 
 @dataclass(frozen=True)
 class Sizes:
-    """How one operator states its sizes: the reading, its argument places and flags."""
+    """Sizes that one operator states: the reading, its argument places and flags."""
 
     reading: Reading
     places: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Sizes:
 
 
 def sizes(reading: Reading, *places: int, **flags: int | bool) -> Sizes:
-    """Return how an operator states its sizes.
+    """Return the sizes that an operator states.
 
     >>> sizes(Reading.PRODUCT, 0, transposed=True).places
     (0,)

@@ -1,4 +1,4 @@
-"""What libraries make of a law: one file per implementation, in the folder of its group of families.
+"""Implementations of a law in libraries: one file each, in the folder of its group of families.
 
 An implementation is a kernel (or a set of kernels) that one library calls for an operator: FlashAttention 3
 in vLLM, the FP8 product of SGLang. Its file ``families/<group>/implementations/<name>.toml`` states
@@ -101,7 +101,7 @@ class FittedLaw:
 
 @dataclass(frozen=True)
 class Implementation:
-    """What one library makes of some laws."""
+    """Fitted laws of one library's kernels."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What launches cost, and what a loop that measures operators adds to each: its start, that of a graph."""
+"""Time of launches, and the time that a measuring loop adds to each operator: its start, that of a graph."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LONGER: Final[dict[str, tuple[float, float]]] = {"loop_us": (1.0, LOOP_START_US 
 
 
 def launch_pace(gpu: Gpu) -> float:
-    """Return how long a GPU takes to launch and end a kernel, relative to one that boosts to 1980 MHz.
+    """Return the time of a GPU to launch and end a kernel, relative to one that boosts to 1980 MHz.
 
     What starts blocks runs at the GPU's own clock: under TensorRT-LLM an empty attention takes some 14000
     clocks on an A100 and on an L40S, 9.9 and 5.5 us.
@@ -71,7 +71,7 @@ def _own_loop(rows: OperatorColumns, unnamed: float) -> Floats:
 
 
 def loop_more_us(rows: OperatorColumns) -> Floats | float:
-    """Return what a row's loop adds to an operator beyond the usual loop of its library. (n,) or 0. [us]
+    """Return the time a row's loop adds to an operator beyond its library's usual loop. (n,) or 0. [us]
 
     Coefficients hold the start of the loops that they were fitted to. Rows may state how many operators their
     loop times at once, ``loop_operators``: those of a pass, an infinity.

@@ -1,4 +1,4 @@
-"""What a kernel computes for each element, as instructions of a thread.
+"""Operations of a kernel for each element, as instructions of a thread.
 
 Loads, stores and addresses are the same for a copy and for a GELU; the formula between them is not: none for
 a copy, some 26 instructions for a GELU. They cost power where memory sets the time.

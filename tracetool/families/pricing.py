@@ -1,4 +1,4 @@
-"""Which law times which row: laws by name, and the choice each family makes among its own."""
+"""The law that times each row: laws by name, and the choice each family makes among its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a family must state: everything the rest of the program knows of it.
+"""Specification of a family: everything the rest of the program knows of it.
 
 A folder of ``families/`` holds families of like work. Its ``spec.py`` defines ``FAMILIES``, a tuple of them;
 any of its modules may define ``LAWS``, the laws that time them.

@@ -1,1 +1,1 @@
-"""How long and how hot: timing, utilization, power, the operating point. Arrays only."""
+"""Timing, utilization, power, the operating point. Arrays only."""

@@ -103,7 +103,7 @@ def with_unseen(work: Work, rows: OperatorColumns) -> Work:
 
 
 def fed_share(rows: OperatorColumns) -> Floats:
-    r"""Return how much of an active SM's energy per clock each row costs: 1 where no activity is known.
+    r"""Return the share of an active SM's energy per clock in each row: 1 where no activity is known. (n,)
 
     .. math:: (o / a_{SM})^{\beta}
 

@@ -138,7 +138,7 @@ def _lists_its_tiles(implementation: Implementation, law: str, library: str, arc
 
 
 def _distance(implementation: Implementation, law: str, architecture: str) -> tuple[bool, float]:
-    """Return how far the nearest architecture is that an implementation was measured on."""
+    """Return the distance of the nearest architecture that an implementation was measured on."""
     return min(
         (architecture_distance(a, architecture) for a in implementation.laws[law].architectures),
         default=(False, 0.0),

@@ -25,7 +25,7 @@ def from_counters(rows: OperatorColumns) -> Bools:
 
 
 def counted_shares(rows: OperatorColumns, gpu: Gpu, anchor: Anchor, kernel: Ints | None = None) -> TimeShares:
-    """Return how the time of each row divides, by its activity and by its times at other clocks.
+    """Return the shares of each row's time, by its activity and by its times at other clocks.
 
     Rows of one number in ``kernel`` (n,) are one kernel; by default those with equal names and launches.
     Rows without a measurement get shares that are not used, as do rows without counters at one clock.

@@ -19,7 +19,7 @@ from tracetool.hardware.gpu import Gpu
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Which kernel a library runs some rows of a law with."""
+    """Kernel that a library runs some rows of a law with."""
 
     law: str
     library: str

@@ -32,7 +32,7 @@ def _leakage_at_w(volt: Floats, gpu: Gpu, calibration: PowerCalibration) -> Floa
 
 
 def leakage_change(calibration: PowerCalibration, temperature_c: Floats) -> Floats:
-    r"""Return what a chip leaks more at a temperature than at the reference: :math:`e^{k (T - T_0)} - 1`."""
+    r"""Return the relative change of leakage from the reference temperature: :math:`e^{k (T - T_0)} - 1`."""
     rise = np.asarray(temperature_c, np.float64) - calibration.reference_c
     return np.asarray(np.expm1(calibration.leakage_per_k * rise))
 

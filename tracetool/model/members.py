@@ -195,7 +195,7 @@ def _source_coefficients(
 def _terms_of_measured_alone(
     law: Law, one: Implementation, architecture: str, measured: str
 ) -> dict[str, float]:
-    """Return what source adds to coefficients on the architecture ``measured`` and not on another."""
+    """Return the coefficients that source states for the architecture ``measured`` and not for another."""
     called = max(one.names, default="")
     target, reference = (host_of(law, one.stack, called, place) for place in (architecture, measured))
     return {name: more for name, (factor, more) in reference.items() if factor == 1.0 and name not in target}

@@ -37,7 +37,7 @@ _INTEGER_RESULT = 16
 
 @dataclass(frozen=True)
 class OperandActivity:
-    """How much of what enters and leaves multipliers changes from one product to the next.
+    """Share of the bits into and out of multipliers that change from one product to the next.
 
     Parameters
     ----------

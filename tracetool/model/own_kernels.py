@@ -118,7 +118,7 @@ def _sized_by_time(rows: OperatorColumns) -> Bools:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How measured kernels predict each other: errors in the median kernel, each left out with its shape."""
+    """Errors of measured kernels predicted by the others: of the median kernel, left out with its shape."""
 
     kernels: int
     error_pct: float

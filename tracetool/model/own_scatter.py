@@ -1,4 +1,4 @@
-"""How far readings of one kernel at three clocks or more scatter about its own smooth curve."""
+"""Scatter of the readings of one kernel at three clocks or more about its own smooth curve."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OwnScatter:
 def own_scatter(
     rows: OperatorColumns, anchor: Anchor, at: At, log_sd_per_octave: Floats, *, voltage_read: bool
 ) -> OwnScatter:
-    r"""Return how far the readings of kernels measured at three clocks or more scatter.
+    r"""Return the scatter of the readings of kernels measured at three clocks or more.
 
     Each reading but a kernel's first and last is predicted from its two neighbors, joined as between any two
     (weight w of the upper one). What its error r has beyond the model's own error m, as far from the nearer

@@ -42,7 +42,7 @@ _OF_TENSOR_MEMORY = frozenset({"pairs", "tensor_memory"})
 
 
 def memory_bytes_per_clock_sm(gpu: Gpu) -> float:
-    """Return what a GPU's memory brings each of its SMs. [B/clk/SM]"""
+    """Return the bandwidth of a GPU's memory per SM and clock. [B/clk/SM]"""
     return gpu.dram_bytes_per_s / (gpu.clock_boost_mhz * 1e6) / gpu.sm_count
 
 

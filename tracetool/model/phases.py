@@ -166,7 +166,7 @@ class PhasesUnderCap:
 def programs_under_cap(
     curves: PhaseCurves, requested: Ints, cap_w: float, measured_cap_w: float
 ) -> PhasesUnderCap:
-    r"""Return what a cap changes of programs that alternate busy and waiting phases.
+    r"""Return the effect of a cap on programs that alternate busy and waiting phases.
 
     A program busy a share b of its time asks for a busy power of, at its measured clock,
 

@@ -80,7 +80,7 @@ def prior_calibration(gpu: Gpu) -> PowerCalibration:
 
 
 def _awake_w(gpu: Gpu) -> float:
-    """Return what memory and a chip at work draw, clocked up, beyond the idle reading. [W]"""
+    """Return the power of memory and a chip at work, clocked up, beyond the idle reading. [W]"""
     if not gpu.memory_type.startswith("gddr") or not np.isfinite(gpu.dram_bytes_per_s):
         return 0.0
     per_rate = _AWAKE.get(gpu.memory_type, _AWAKE.get(gpu.architecture, _AWAKE["otherwise"]))

@@ -36,7 +36,7 @@ _SCALED_SD, UNSEEN_BASE_SD = prior_table("carried_power.spread"), prior_number("
 
 
 def stream_way(rows: OperatorColumns, power: PowerCalibration) -> Floats:
-    """Return what a byte of each row costs of the way fitted to activations of whole models. Shape (n,).
+    """Return the energy of a byte of each row in the way fitted to activations of whole models. Shape (n,).
 
     Where coefficients were carried or are priors, a kernel that only streams, in wide loads, pays less.
     """

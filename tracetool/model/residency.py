@@ -1,4 +1,4 @@
-"""What the kernel before left in the cache: traffic that never reaches device memory."""
+"""Data of the kernel before in the cache: traffic that never reaches device memory."""
 
 from __future__ import annotations
 

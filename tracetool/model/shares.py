@@ -1,4 +1,4 @@
-"""How the time of a measured kernel divides between what follows the core clock, memory, and neither."""
+"""Shares of a measured kernel's time that follow the core clock, memory, and neither."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _LEAST_SLOPE = prior_number("thermal.least_slope")
 
 @dataclass(frozen=True)
 class Surroundings:
-    """How warm a GPU is: its chip's temperature if that is known, else the air it breathes.
+    """Temperature of a GPU: its chip's if that is known, else that of the air around it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def _folds(power_w: Floats, idle_w: Floats, per_w: Floats | float) -> Floats:
 
 
 def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Floats | float) -> Floats:
-    r"""Return what a warm chip leaks beyond the cold one at its own power: a fixed point.
+    r"""Return the power a warm chip leaks beyond the cold one at its own power: a fixed point. [W]
 
     .. math:: P = P_{cold} + L (e^{g (P - P_{idle})} - 1)
 

@@ -1,4 +1,4 @@
-"""How long rows take at clocks, and how busy each unit is."""
+"""Time of rows at clocks, and the utilization of each unit."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class RowPieces:
 
 
 def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None) -> RowPieces:
-    """Return what no clock changes of each row's time; see :func:`time_rows`."""
+    """Return the parts of each row's time, the same at every clock; see :func:`time_rows`."""
     fitted = calibration or time_calibration_of(gpu)
     count = len(rows)
     has_shape = known_shape(rows)
@@ -159,7 +159,7 @@ def _timing(
 def _busy(
     rows: OperatorColumns, gpu: Gpu, work: Work, slower: float
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """What each unit needs at its peak: clocks of the core domain, and time of the others. (n,) each."""
+    """Time each unit needs at its peak: clocks of the core domain, and seconds of the others. (n,) each."""
     rate = product_rate(dtype_of(rows, "bf16"), gpu)
     per_sm = {
         "tensor": work.tensor_flops / rate,
@@ -182,7 +182,7 @@ def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
 
 
 def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Numbers:
-    """Return what sets the time: launch, latency, else the busiest unit.
+    """Return the bound of the time: launch, latency, else the busiest unit.
 
     Each comes after those it stands above in BOUNDS: the last that holds is the one of the highest place.
     """

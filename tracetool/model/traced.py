@@ -117,7 +117,7 @@ def _boost_duration_s(pieces: Pieces, gpu: Gpu) -> Floats:
 
 
 def beside_us(rows: OperatorColumns, law: Law, gpu: Gpu) -> Floats:
-    """Return what each row waits for busy links of its GPU. Shape (n,). [us]"""
+    """Return the time each row waits for busy links of its GPU. Shape (n,). [us]"""
     waits = np.zeros(len(rows))
     for column, by_law in BESIDE_US.get(gpu.vendor, {}).items():
         waits = waits + rows.number(column, 0.0) * by_law.get(law.name, by_law["otherwise"])

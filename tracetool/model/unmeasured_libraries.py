@@ -103,7 +103,7 @@ def in_library(
 def host_of(
     law: Law, library: str, called: str, architecture: str, *, elsewhere: bool = False
 ) -> Mapping[str, tuple[float, float]]:
-    """Return what public source states of a library's host code, by coefficient: (factor, addend).
+    """Return a library's host code as public source states it, by coefficient: (factor, addend).
 
     General entries come first; those of an architecture, of a word in ``called``, or of both override them.
     With ``elsewhere`` also the entries of the library's own kernels where none was measured.

@@ -46,7 +46,7 @@ class LaunchLimits:
 
 
 def launch_limits(rows: OperatorColumns, gpu: Gpu) -> LaunchLimits:
-    r"""Return what the launches of rows bound, by blocks B of T threads on S SMs.
+    r"""Return the bounds that launches of rows set, by blocks B of T threads on S SMs.
 
     .. math:: s = \min(1, B/S), \qquad l = s \min\left(1, \frac{\max(1, B/S) T}{n W}\right), \qquad
        b = s S \min\left(p, \frac{16 \min(\max(1, B/S) T, T_{max})}{L}\right)

@@ -53,7 +53,7 @@ PLANNED_SEQUENCES, UNPLANNED_SCAN = 992.0, 0.6
 
 
 def _l2_hits(cache: Floats, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
-    """Return what a loop over a cache reads from L2, and how far the cache fits in it. Both (n,). [1]"""
+    """Return the share of a cache that a loop reads from L2, and how far the cache fits. Both (n,). [1]"""
     if gpu.l2_near_bytes < gpu.l2_bytes:
         fits = 1.0 / (1.0 + (cache / (L2_SHARE * gpu.l2_bytes)) ** L2_SHARPNESS)
         return np.asarray(c["l2_hit"] * fits), np.asarray(fits)
@@ -94,7 +94,7 @@ def _starts(grid: DecodeGrid, block: Floats, c: Coefficients) -> Floats:
 
 
 def _filled_tile(s: Scores, key_tile: Floats, gpu: Gpu, c: Coefficients) -> Floats:
-    """Return what a tile of as many rows takes, whether queries fill them or not. Shape (n,). [clk]"""
+    """Return the time of a tile of as many rows, whether queries fill them or not. Shape (n,). [clk]"""
     scores = c["tile_rows"] * key_tile
     products = 2.0 * scores * (s.head_dim + s.value_dim) / s.rate
     return c["resident"] * (
@@ -103,7 +103,7 @@ def _filled_tile(s: Scores, key_tile: Floats, gpu: Gpu, c: Coefficients) -> Floa
 
 
 def _step_clk(s: Scores, grid: DecodeGrid, gpu: Gpu, c: Coefficients) -> Floats:
-    """Return what a block takes for a tile of keys. Shape (n,). [clk]"""
+    """Return the time of a block for a tile of keys. Shape (n,). [clk]"""
     vector, dim = grid.vector, relative_dim(s)
     step = grid.pick(c, "step_clk", "vector_step_clk")
     step = step + grid.pick(c, "step_dim_clk", "vector_step_dim_clk") * dim
@@ -130,7 +130,7 @@ def _block_clk(s: Scores, grid: DecodeGrid, c: Coefficients) -> Floats:
 
 
 def _drawn_clk(drawn_bytes: Floats, grid: DecodeGrid, gpu: Gpu, c: Coefficients) -> Floats:
-    """Return what all SMs take to draw keys and values from L2. Shape (n,). [clk]"""
+    """Return the time of all SMs to load keys and values from L2. Shape (n,). [clk]"""
     rate = grid.pick(c, "sm_bytes_clk", "vector_sm_bytes_clk") * float(gpu.sm_count)
     return np.asarray(drawn_bytes * np.where(grid.factors8, c["kv8_bytes"], 1.0) / rate)
 

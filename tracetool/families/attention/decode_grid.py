@@ -42,7 +42,7 @@ XQA_SPLIT_8 = (9, 12)
 
 @dataclass(frozen=True)
 class DecodeGrid:
-    """How a library cuts decode attention into blocks; all of shape (n,)."""
+    """Grid of decode attention in a library; all of shape (n,)."""
 
     kv8: Bools  # rows whose cache is of 8 bits
     own8: Bools  # of those, rows with a kernel of their own
@@ -78,7 +78,7 @@ class DecodeGrid:
 
 
 def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
-    """Return how a library with such coefficients cuts decode attention into blocks."""
+    """Return the grid of decode attention in a library with such coefficients."""
     group, kv8 = s.heads / s.kv_heads, s.kv_size <= 1.0
     own8 = _own_kernel(kv8, relative_dim(s), gpu, c)
     window_keys = np.minimum(s.kv_len, s.window)

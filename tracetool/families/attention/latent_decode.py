@@ -44,7 +44,7 @@ SHARED_NORM = 3.0
 
 @dataclass(frozen=True)
 class _Tiles:
-    """What a block takes, all of shape (n,)."""
+    """Tiles of a block, all of shape (n,)."""
 
     heads: Floats  # of a tile
     least: Floats  # keys of a part
@@ -54,7 +54,7 @@ class _Tiles:
 
 
 def _tiles(s: Latents, gpu: Gpu, c: Coefficients) -> _Tiles:
-    """Return what a block takes: of one size, or as Blackwell's generated kernels are chosen."""
+    """Return the tiles of a block: of one size, or as Blackwell's generated kernels are chosen."""
     n, heads = len(s.batch), s.heads * s.q_len
     none = np.zeros(n, dtype=np.bool_)
     if c["head_tile"] > 0:
@@ -81,7 +81,7 @@ def _value_share(s: Latents, tiles: _Tiles, blocks: Floats, sms: float) -> Float
 
 
 def _step(s: Latents, tiles: _Tiles, value_dim: Floats, gpu: Gpu, c: Coefficients) -> Floats:
-    """Return what a tile of heads takes for :data:`KEY_TILE` keys. Shape (n,). [clk]"""
+    """Return the time of a tile of heads for :data:`KEY_TILE` keys. Shape (n,). [clk]"""
     narrow = s.kv_size < s.size
     rate = s.rate * c["tensor_efficiency"] * np.where(narrow, c["kv8_rate"], 1.0)
     products = 2.0 * tiles.heads * KEY_TILE * (s.key_dim + value_dim) / rate

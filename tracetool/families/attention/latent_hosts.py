@@ -44,7 +44,7 @@ FLASH, FLASHMLA, TRITON = (5.0, 6.0), (7.0, 6.0), (8.0, 7.0)
 
 
 def issued(kernels: tuple[float, float], kernel_us: float = KERNEL_US) -> dict[str, float]:
-    """Return how long a host takes that issues some kernels absorbed, and some expanded, one by one."""
+    """Return the time of a host that issues some kernels absorbed, and some expanded, one by one."""
     absorbed, expanded = kernels
     return {"floor_us": absorbed * kernel_us, "expanded_floor": expanded / absorbed}
 

@@ -133,7 +133,7 @@ def _narrow_keys(s: Scores, c: Coefficients) -> Bools:
 
 
 def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, area: Floats) -> Floats:
-    """Return what a tile of queries takes for a tile of keys, ``area`` scores. Shape (n,). [clk]"""
+    """Return the time of a tile of queries for a tile of keys, ``area`` scores. Shape (n,). [clk]"""
     kv8, fp8 = _narrow_keys(s, c), s.size <= 1.0
     dim = computed_dims(s, c)
     products = 4.0 * area * dim / (rate * c["tensor_efficiency"])
@@ -152,7 +152,7 @@ def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, a
 
 @dataclass(frozen=True)
 class _Tiling:
-    """How tiles of queries pass over tiles of keys: arrays of shape (n,)."""
+    """Tiles of queries over tiles of keys: arrays of shape (n,)."""
 
     query_tile: Floats  # [rows]
     key_tile: Floats  # [tokens]
@@ -224,7 +224,7 @@ def _compute_clk(s: Scores, tiling: _Tiling, waves: Floats, gpu: Gpu, c: Coeffic
 
 @dataclass(frozen=True)
 class _Passes:
-    """What runs beside the kernel: arrays of shape (n,)."""
+    """Passes beside the kernel: arrays of shape (n,)."""
 
     touched: Floats  # queries, results, keys and values, each once [B]
     passed: Floats  # rotated, converted or written to the cache [B]
@@ -258,7 +258,7 @@ def _launch_us(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> F
 
 
 def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    """Return what no clock changes of the time of n rows."""
+    """Return the parts of the time of n rows, the same at every clock."""
     s, n = attention_scores(rows, gpu), len(rows)
     rate = _rate(rows, s, gpu, c)
     tiling = _tiling(s, gpu, c, rate)

@@ -37,7 +37,7 @@ VLLM_TOKENS, SGLANG_TOKENS = 4.0, 64.0
 
 
 def written(at_once: float) -> Host:
-    """Return what a kernel costs that copies new keys and values to the cache, some tokens an SM at once."""
+    """Return the cost of a kernel that copies new keys and values to the cache, some tokens an SM at once."""
     return {"cache_passes": (0.0, WRITE_PASSES), "token_clk": (0.0, WRITE_CLK / at_once)}
 
 

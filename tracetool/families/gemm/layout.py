@@ -1,4 +1,4 @@
-"""What is known of matrix products and of their layout: sizes, the rates that decide, the tiles chosen."""
+"""Matrix products and their layout: sizes, the rates that decide, the tiles chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What matrix products cost in one tile with K split in parts, and the least any split of a tile can cost."""
+"""Cost of matrix products in one tile with K split in parts, and the least cost over splits of a tile."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cost(
     dram: Floats,
     splits: Floats,
 ) -> dict[str, Floats]:
-    """Return what products cost in tiles with K split into ``splits``; see ``plan_products``."""
+    """Return the cost of products in tiles with K split into ``splits``; see ``plan_products``."""
     sms, (m, n) = float(gpu.sm_count), tile
     per_k, width, store = _per_k(p, gpu, rates, m, n), _width(p, m, n), _store(p, gpu, rates, m, n)
     blocks = tiles * splits

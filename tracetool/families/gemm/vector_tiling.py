@@ -217,7 +217,7 @@ def _cost(
     splits: Floats,
     memory_s: Floats,
 ) -> dict[str, Floats]:
-    """Return what products cost in one tile with K split into ``splits``; see :func:`plan_vectors`."""
+    """Return the cost of products in one tile with K split into ``splits``; see :func:`plan_vectors`."""
     m, n = tile
     sms, resident = float(gpu.sm_count), _resident(p, tile, gpu)
     blocks = tiles * splits

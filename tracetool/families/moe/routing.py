@@ -1,4 +1,4 @@
-"""How routing spreads pairs of token and expert over the experts of the busiest GPU.
+"""Spread of pairs of token and expert over the experts of the busiest GPU by routing.
 
 Equations and sources: docs/families/moe.md.
 """

@@ -20,7 +20,7 @@ from tracetool.hardware.gpu import Gpu
 
 @dataclass(frozen=True)
 class Tile:
-    """What a block computes, and how deep each of its steps is."""
+    """Tile of a block, and the depth of each of its steps."""
 
     tokens: float
     columns: float

@@ -1,4 +1,4 @@
-r"""What a gated delta net must do: a short convolution, then the gated delta rule in chunks or by token.
+r"""Work of a gated delta net: a short convolution, then the gated delta rule in chunks or by token.
 
 Each value head keeps a state of K x V numbers. A token decays it, takes out what its key already holds and
 adds its value [1]_:

@@ -1,4 +1,4 @@
-"""What a Mamba-2 layer must do between its projections: a short convolution, then the scan in chunks.
+"""Work of a Mamba-2 layer between its projections: a short convolution, then the scan in chunks.
 
 A chunk of Q tokens is a matrix product within itself; its last state is passed to the next one. With H heads
 of P channels, N numbers of state to a channel and G groups of heads that share B and C, a token takes [1]_

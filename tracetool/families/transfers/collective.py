@@ -118,12 +118,12 @@ def _through_host(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def _cloned(size: Floats, cloned: Bools) -> Floats:
-    """Return what copies of messages read and write. [B]"""
+    """Return the bytes that copies of messages read and write. [B]"""
     return np.where(cloned, _COPY * size, 0.0)
 
 
 def _issued(library: Ints, eager: Bools, c: Coefficients, key: str = "host_us") -> Floats:
-    """Return how long Python takes to launch each collective that no graph replays. [s]"""
+    """Return the time of Python to launch each collective that no graph replays. [s]"""
     host_us = [c.get(f"{name}_{key}", 0.0) for name in LIBRARIES]
     launched = [each for each in host_us if each > 0.0]
     host_us.append(float(np.mean(launched)) if launched else 0.0)

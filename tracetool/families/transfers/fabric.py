@@ -1,4 +1,4 @@
-"""What connects the ranks of a collective: peer links, or PCIe through the host."""
+"""Links between the ranks of a collective: peer links, or PCIe through the host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PeerLinks:
 
 
 def peer_links(ranks: Floats, gpu: Gpu) -> PeerLinks:
-    """Return what joins ranks that peer links join."""
+    """Return rate and latencies of the peer links between ranks."""
     latency_s = gpu.peer_latency_us * 1e-6
     launch_s = min(_LAUNCH_US * 1e-6, latency_s)
     adds = (ranks >= _FEWEST_ADDED) & gpu.link_reduces

@@ -1,4 +1,4 @@
-"""Which library's collective a row is: what the table states of it, or its stack's usual."""
+"""Library of a row's collective: the one the table states, or its stack's usual."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Implementations:
 
 
 def implementations_of(rows: OperatorColumns) -> Implementations:
-    """Return what each row states.
+    """Return the library of each row as it states it.
 
     ``implementation`` (or ``backend``) names the kernel: ``NCCL``, ``vLLM_custom_graph``,
     ``SGLang_CustomAllReduce_eager``, ``TRTLLM``. Without one, the ``stack`` names the library. A row that

@@ -32,7 +32,7 @@ _LL_MOST: Final = 0.5
 
 @dataclass(frozen=True)
 class Carried:
-    """How n messages are carried; shape (n,) each."""
+    """Time and traffic of n messages; shape (n,) each."""
 
     seconds: Floats
     link_bytes: Floats  # what a rank sends [B]
@@ -116,7 +116,7 @@ def _sends(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats
 
 
 def _moved(message: Message, c: Mapping[str, float]) -> Floats:
-    """Return what a rank's blocks move: to others, and its own part from buffer to buffer. [B]"""
+    """Return the bytes a rank's blocks move: to others, and its own part from buffer to buffer. [B]"""
     return np.asarray(message.ring_bytes + c["own_share"] * message.per_peer)
 
 
