@@ -1,4 +1,4 @@
-"""What ran, as classes of work on one device: from a run's kernels or an activity table."""
+"""Activities as classes of work on one device: from a run's kernels or an activity table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Work:
     waited_ns: Ints | None = None
 
     def timeline(self, origin_ns: int) -> Timeline:
-        """Return them as a timeline, in seconds since an origin near the log."""
+        """Return the activities as a timeline, in seconds since an origin near the log."""
         start = (self.start_ns - origin_ns).astype(np.float64) * _NS
         end = (self.end_ns - origin_ns).astype(np.float64) * _NS
         return build_timeline(start, end, self.label, len(self.names), self.jitter_s)

@@ -48,7 +48,7 @@ _LEAST_W = 1e-3
 
 @dataclass(frozen=True)
 class Identified:
-    """Which classes the log separates."""
+    """Classes that the log separates."""
 
     coverage: Floats  # (k,) whole sensor windows that saw it
     identified: Bools  # (k,)

@@ -57,7 +57,7 @@ class ClockFit:
 
 
 def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -> ClockFit | None:
-    """Return how much to add to a timeline's times to reach the log's clock.
+    """Return the offset from a timeline's times to the log's clock.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which share of every reading each class of work fills, as one sparse matrix."""
+"""Share of every reading that each class of work fills, as one sparse matrix."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class _Problem:
 def _problem(
     readings: Readings, timeline: Timeline, boxes: Boxes, block_s: float, ratio: Floats | None
 ) -> _Problem:
-    """Return what readings ask of the levels of blocks of ``block_s``."""
+    """Return the least-squares problem of readings for levels of blocks of ``block_s``."""
     busy, gap, idle = timeline.state_ramps()
     if ratio is not None:
         busy = weighted_busy(timeline, ratio)

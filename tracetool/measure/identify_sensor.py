@@ -83,7 +83,7 @@ class IdentifiedSensor:
         return out
 
     def toml(self) -> str:
-        """Return what was identified as a calibration file's section."""
+        """Return the identified sensor as a calibration file's section."""
         lines = ["[sensor]"]
         sensor = self.sensor()
         for name, value in (("window", sensor.window_s), ("lag", sensor.lag_s), ("update", sensor.update_s)):

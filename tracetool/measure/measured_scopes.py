@@ -29,7 +29,7 @@ def measured_scopes(
     sums: SignatureSums | None = None,
     half_shares: Mapping[str, float] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Return what was measured of each scope: ``kernels``, ``copies``, ``gaps`` and ``run``.
+    """Return time, energy and power measured of each scope: ``kernels``, ``copies``, ``gaps`` and ``run``.
 
     Parameters
     ----------

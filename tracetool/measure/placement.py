@@ -253,7 +253,7 @@ def _place_log(
 
 
 def _drift_sd(readings: Readings) -> float:
-    """Return how far the readings' clock may drift against the timeline's. [1]"""
+    """Return the standard deviation of the drift of the readings' clock against the timeline's. [1]"""
     if readings.jitter_s > 0:  # stamped one by one: no period adds to it
         return DRIFT_SD
     return float(np.hypot(DRIFT_SD, min(readings.update_sd_s / readings.update_s, _MOST_DRIFT)))

@@ -38,7 +38,7 @@ _MAD: Final = 1.4826  # deviation of a normal distribution over its median absol
 
 @dataclass(frozen=True)
 class ClockStep:
-    """How far one rank's clock is ahead of another's."""
+    """Lead of one rank's clock over another's."""
 
     offset_ns: float  # at the pivot [ns]
     pivot_ns: int  # [ns]
@@ -122,7 +122,7 @@ def _collective_ends(source: Source) -> pl.DataFrame:
 
 
 def _fit(reference: pl.DataFrame, rank: pl.DataFrame) -> ClockStep | None:
-    """Return how far the second rank's clock is ahead of the first's; None where they share too little."""
+    """Return the lead of the second rank's clock over the first's; None where they share too little."""
     pairs = _by_number(reference, rank)
     if pairs is None:
         pairs = _by_order(reference, rank)

@@ -1,4 +1,4 @@
-"""How well a filter explains a log: readings against what each state of the timeline would show.
+"""Likelihood of a log under a filter: readings against what each state of the timeline would show.
 
 Unlike the levels that follow power wherever it goes, here each state keeps one slowly drifting power.
 That is stiff enough to separate one filter from another, and one offset from another.
@@ -68,7 +68,7 @@ def _hats(time_s: Floats) -> Floats:
 
 
 def respond(readings: Readings, timeline: Timeline, boxes: Boxes) -> Response:
-    """Return how a filter explains the readings of a timeline on the same clock.
+    """Return the fit of a filter to the readings of a timeline on the same clock.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class Measured(Protocol):
 
     @property
     def scopes(self) -> Mapping[str, Mapping[str, Any]]:
-        """What was measured of kernels, copies, gaps and all, with the intervals of these sums."""
+        """Measured kernels, copies, gaps and all, with the intervals of these sums."""
 
 
 A = TypeVar("A", bound=Measured)
@@ -44,7 +44,7 @@ _BY_TIME: Final = (
 
 @dataclass(frozen=True)
 class AddedWindows(Generic[A]):
-    """What was measured of a large run.
+    """Measurement of a large run, added up over its windows.
 
     ``first`` is what its first window gave, ``energy`` one row per GPU and class of all windows, and
     ``half_shares`` half the 90 % interval of each scope as a share of its energy. [1]
@@ -57,7 +57,7 @@ class AddedWindows(Generic[A]):
 
 
 def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindows[A]:
-    """Return what was measured of a large run, window by window.
+    """Return the measurement of a large run, window by window.
 
     Parameters
     ----------

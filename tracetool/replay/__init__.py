@@ -1,1 +1,1 @@
-"""What if the clock changed the whole run: the timeline at another clock."""
+"""Replay of a run's timeline at another clock."""

@@ -1,4 +1,4 @@
-"""What groups of launches achieve: rates, intensity, share of the roofline, GFLOP per joule."""
+"""Rates of groups of launches: intensity, share of the roofline, GFLOP per joule."""
 
 from __future__ import annotations
 

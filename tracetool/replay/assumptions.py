@@ -126,7 +126,7 @@ class Assumptions:
         return {"power_calibration": power, "time_calibration": time, "surroundings": self.surroundings}
 
     def notes(self, gpu: Gpu) -> list[str]:
-        """Return what the user should know of these assumptions on a GPU."""
+        """Return notes on these assumptions on a GPU."""
         texts = []
         for file in self.files:
             made_for = file.about.get("gpu")

@@ -1,4 +1,4 @@
-"""What a run's power log measured, where it has one."""
+"""Energy measured by a run's power log, where it has one."""
 
 from __future__ import annotations
 

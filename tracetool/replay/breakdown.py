@@ -1,4 +1,4 @@
-"""Who answers for a run's time and energy: families, ranges, operators, iterations, gaps, moments."""
+"""A run's time and energy by families, ranges, operators, iterations, gaps, moments."""
 
 from __future__ import annotations
 

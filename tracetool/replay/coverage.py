@@ -158,7 +158,7 @@ _FEW_KERNELS: Final = 10
 def own_kernels_facts(
     rows: OperatorColumns, gpu: Gpu, predicted: Prediction
 ) -> tuple[list[str], dict[str, Any] | None]:
-    """Return how well a run's own measured kernels predict others, as a note and as a record.
+    """Return the errors of a run's own measured kernels predicted by others, as a note and as a record.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def _cut(
 
 
 def _closed_before(graph: Graph, work: Activities, idle: Idle, *, nodes: Ints, until_ns: Floats) -> Floats:
-    """Return what is closed before a moment of each node: on its GPU, of host points on all. (n,) [ns]"""
+    """Return the time closed before each node: on its GPU, of host points on all. (n,) [ns]"""
     row = graph.activity[nodes]
     devices, of = np.unique(work.device, return_inverse=True)
     least = np.full(len(nodes), np.inf)
@@ -133,7 +133,7 @@ def _closed_before(graph: Graph, work: Activities, idle: Idle, *, nodes: Ints, u
 
 @dataclass(frozen=True)
 class EvenRanks:
-    """What makes ranks arrive together at the collectives they share.
+    """Changes that make ranks arrive together at the collectives they share.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class EvenRanks:
 
 
 def even_ranks(work: Activities, met: Meetings, idle: Idle) -> EvenRanks:
-    r"""Return what makes ranks arrive together: equal work before each collective, the fastest host's pace.
+    r"""Return changes so that ranks arrive together: equal work before collectives, the fastest host's pace.
 
     Parameters
     ----------

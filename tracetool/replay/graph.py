@@ -13,7 +13,7 @@ from tracetool.core.compiled import compiled
 
 
 class Edge(IntEnum):
-    """Why a node had to wait."""
+    """Reason why a node had to wait."""
 
     NONE = 0  # first of its kind: keeps its recorded time
     STREAM = 1  # the kernel before it on its stream

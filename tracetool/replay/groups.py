@@ -1,4 +1,4 @@
-"""What people name in a run (family, module, range, step, GPU, cause of idling): the one place for ``--by``.
+"""Names of groups in a run (family, module, range, step, GPU, cause of idling): the one place for ``--by``.
 
 Every activity and every idle time of a run is in one group, so groups sum to the run.
 """

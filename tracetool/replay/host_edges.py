@@ -1,4 +1,4 @@
-"""What the host waits for: the call before, the device, another thread; and how long each takes by itself."""
+"""Waits of the host: for the call before, the device, another thread; and the least time of each."""
 
 from __future__ import annotations
 

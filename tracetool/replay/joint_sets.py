@@ -138,7 +138,7 @@ def _short(name: str) -> str:
 
 
 def set_sentences(frame: pl.DataFrame) -> list[str]:
-    """Return what the sets of an ``energy_by`` table cost together, the largest first, in a sentence each."""
+    """Return a sentence on the joint energy of each set of an ``energy_by`` table, the largest first."""
     in_sets = frame.filter(pl.col("set").is_not_null())
     sentences: list[str] = []
     for (_,), rows in in_sets.sort("set", maintain_order=True).group_by("set", maintain_order=True):

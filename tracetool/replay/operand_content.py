@@ -95,7 +95,7 @@ def with_operands(rows: OperatorColumns, stated: str, column: str = SWITCHING) -
 
 
 def content_notes(rows: OperatorColumns) -> list[str]:
-    """Return how the stated content of products compares with random numbers."""
+    """Return notes that compare the stated content of products with random numbers."""
     switching = rows.number(SWITCHING)
     stated = is_product(rows) & ~np.isnan(switching)
     if not stated.any():

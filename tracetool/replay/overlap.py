@@ -1,4 +1,4 @@
-"""What runs at the same time on one device: shares of its power, idle gaps, peak and energy per moment."""
+"""Activities at the same time on one device: shares of its power, idle gaps, peak and energy per moment."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class PowerCurve:
 
     @property
     def energy_j(self) -> float:
-        """Its integral. [J]"""
+        """Integral of the power. [J]"""
         return float(self.power_w @ np.diff(self.edge_ns)) * 1e-9
 
     def energy_until(self, time_ns: Floats, before_w: float) -> Floats:

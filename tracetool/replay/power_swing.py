@@ -1,4 +1,4 @@
-r"""How power swings: peak, mean and ramp over stated windows, and its spectrum from 0.1 to 20 Hz.
+r"""Swing of power: peak, mean and ramp over stated windows, and its spectrum from 0.1 to 20 Hz.
 
 What a facility's transformers, generators and batteries follow is power averaged over some time, how fast
 that mean changes, and how strongly it oscillates. All of it is of the power drawn: no averaging of a sensor

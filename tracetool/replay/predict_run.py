@@ -114,7 +114,7 @@ def predict_run(
 
 @dataclass(frozen=True)
 class _Options:
-    """How a run, or each of its windows, is predicted: as of :func:`predict_run`."""
+    """Options of a prediction of a run, or of each of its windows: as of :func:`predict_run`."""
 
     mem_clock_mhz: float | None
     power_cap_w: float | None

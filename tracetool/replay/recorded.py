@@ -1,4 +1,4 @@
-"""How a run was recorded: on which GPU, at which clock, under which power limit."""
+"""Conditions of a recording: on which GPU, at which clock, under which power limit."""
 
 from __future__ import annotations
 

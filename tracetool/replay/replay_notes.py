@@ -16,7 +16,7 @@ _WORTH_SAYING_MS: Final = 1e-3
 
 
 def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what was inferred, left out or slowed down, a sentence each.
+    """Return a sentence on each thing that was inferred, left out or slowed down.
 
     Parameters
     ----------

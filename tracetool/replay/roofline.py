@@ -1,4 +1,4 @@
-"""What the operators of a recorded run achieved: rates, intensity, share of the roofline, GFLOP per joule."""
+"""Achieved rates of a recorded run's operators: intensity, share of the roofline, GFLOP per joule."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def roofline(
     power: Sequence[Path] = (),
     tz: str | None = None,
 ) -> Roofline:
-    r"""Return what every operator and shape of a run achieved.
+    r"""Return the achieved rates of every operator and shape of a run.
 
     Parameters
     ----------

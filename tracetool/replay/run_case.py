@@ -30,7 +30,7 @@ from tracetool.tables.run import Run
 
 @dataclass(frozen=True)
 class RunCase:
-    """What is predicted: the recorded rows as the GPU to predict sees them, and its clocks."""
+    """A prediction to make: the recorded rows as the GPU to predict sees them, and its clocks."""
 
     signatures: pl.DataFrame
     rows: OperatorColumns

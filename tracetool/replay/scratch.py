@@ -50,7 +50,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a replay works in: its results, and what the steps of all replays take turns with."""
+    """Memory of a replay: for its results, and for the steps that all replays take in turn."""
 
     own: Scratch = field(default_factory=Scratch)  # when everything runs, and what it waited for
     placing: Scratch = field(default_factory=Scratch)

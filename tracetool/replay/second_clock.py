@@ -1,4 +1,4 @@
-"""What a measurement at a second clock would be worth, and at which."""
+"""Value of a measurement at a second clock, and which clock that is."""
 
 from __future__ import annotations
 

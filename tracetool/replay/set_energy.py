@@ -34,7 +34,7 @@ ENDS: Final = ("", "_low", "_high")
 
 @dataclass(frozen=True)
 class SetTimes:
-    """What g sets of activities of one GPU consist of.
+    """Time and activities of g sets of one GPU.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class PredictedCosts:
 
 @dataclass(frozen=True)
 class RunEnergies:
-    """What is known of a run's energy: the attribution of its log, the model's costs, or one of them."""
+    """Energies of a run: the attribution of its log, the model's costs, or one of them."""
 
     run: Run = field(repr=False)
     measured: Attribution | None

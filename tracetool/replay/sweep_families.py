@@ -1,4 +1,4 @@
-"""Which clock suits each family of kernels: compute wants it high, memory and idle time do not."""
+"""The clock that suits each family of kernels: compute wants it high, memory and idle time do not."""
 
 from __future__ import annotations
 

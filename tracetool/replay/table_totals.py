@@ -145,7 +145,7 @@ def kernel_totals(
 
 
 def _work(rows: OperatorColumns, predicted: Prediction, table: InputTable) -> tuple[DeviceWork, Floats]:
-    """Return what the rows take and cost in all, and the launches of each, shape (n,)."""
+    """Return time and energy of the rows over all launches, and the launches of each, shape (n,)."""
     counts = np.asarray(table.counts, dtype=np.float64)
     weight = np.bincount(table.index, weights=counts, minlength=len(rows)).astype(np.float64)
     time, energy = weight[:, None] * predicted.timing.duration_s, weight[:, None] * predicted.energy_j

@@ -1,4 +1,4 @@
-"""What every moment of a recorded timeline was spent on, to the nanosecond."""
+"""The use of every moment of a recorded timeline, to the nanosecond."""
 
 from __future__ import annotations
 

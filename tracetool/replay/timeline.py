@@ -232,7 +232,7 @@ def _cost(
     slowed_ns: float,
     memory: Memory,
 ) -> Replayed:
-    """Return what a placed timeline costs, and why its devices wait."""
+    """Return the costs of a placed timeline, and why its devices wait."""
     start, end = placed.start, placed.end
     first, last = float(start.min(initial=np.inf)), float(end.max(initial=-np.inf))
     makespan = max(last - first, 0.0)

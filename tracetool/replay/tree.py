@@ -1,4 +1,4 @@
-"""Who answers for time and energy: ranges, operators and iterations as trees."""
+"""Time and energy of ranges, operators and iterations as trees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEEPEST: Final = 64
 
 @dataclass(frozen=True)
 class Costs:
-    """What each activity costs at one clock. All of shape (n,)."""
+    """Times and energy of each activity at one clock. All of shape (n,)."""
 
     start_ns: Floats
     end_ns: Floats

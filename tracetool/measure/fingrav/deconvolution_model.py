@@ -105,7 +105,7 @@ class Model:
         return self.basis.size, self.windows.sse + 3, len(self.windows.constants)
 
     def start(self) -> State:
-        """Return what is known before any sample."""
+        """Return the state before any sample."""
         k, q, c = self.sizes
         size = self.blocks * (k + q + c) + 2
         n = len(self.power_w)

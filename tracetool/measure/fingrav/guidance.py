@@ -1,4 +1,4 @@
-"""How many runs, samples and executions a fine-grain profile takes."""
+"""Number of runs, samples and executions for a fine-grain profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Guidance:
-    """What to collect for a kernel of one duration."""
+    """Runs and samples to collect for a kernel of one duration."""
 
     runs: int
     samples: int  # samples of interest wanted

@@ -62,7 +62,7 @@ class CheckedPower:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it is not good, worst first."""
+        """Reasons why the log is not good, worst first."""
         rows = [r for r in self.findings.iter_rows(named=True) if r["verdict"] != "good"]
         rows.sort(key=lambda r: r["verdict"] != "unusable")
         several = self.findings["device"].drop_nulls().n_unique() > 1

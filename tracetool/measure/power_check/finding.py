@@ -30,7 +30,7 @@ class Finding:
     unit: str = ""
 
     def row(self, device: int | None) -> dict[str, Any]:
-        """Return it as a row of the ``power_check`` table."""
+        """Return the finding as a row of the ``power_check`` table."""
         return {
             "device": device,
             "check": self.check,

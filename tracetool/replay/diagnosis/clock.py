@@ -1,4 +1,4 @@
-"""What the recorded clock costs over the one of least energy, and why it was that clock."""
+"""Cost of the recorded clock over the one of least energy, and why it was that clock."""
 
 from __future__ import annotations
 

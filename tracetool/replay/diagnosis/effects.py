@@ -1,4 +1,4 @@
-"""What a run saves with something otherwise: joules with their interval, and the sentence stating them."""
+"""Savings of a run under a change: joules with their interval, and the sentence stating them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What neighbors on a stream show: tensors that one elementwise kernel writes and the next one reads."""
+"""Neighbors on a stream: tensors that one elementwise kernel writes and the next one reads."""
 
 from __future__ import annotations
 

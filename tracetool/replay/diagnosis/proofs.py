@@ -1,4 +1,4 @@
-"""What proves a finding: the run without its cause, by the what-if that anyone can ask for."""
+"""Proof of a finding: the run without its cause, by the what-if that anyone can ask for."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def proof_of(run: Run, booked: Ledger, name: str, gpu: str | None = None) -> Pro
 
 
 def _as_graphs_j(run: Run, booked: Ledger, gpu: str | None) -> float:
-    """Return what the run saves launched as graphs. [J]"""
+    """Return the energy that the run saves launched as graphs. [J]"""
     recorded, graphs = booked.recorded.totals[0], predict_run(run, gpu, launch="graph").totals[0]
     return booked.energy_j * float(1.0 - graphs["energy_j"] / recorded["energy_j"])

@@ -1,4 +1,4 @@
-"""Which share of each kernel signature's energy every cause takes."""
+"""Share of each kernel signature's energy that every cause takes."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _product_shares(shares_of: dict[str, Floats], products: Products, measured: 
 
 
 def _batch(products: Products) -> Floats:
-    """Return what more rows to each pass over the weights would save of each product. Shape (s,)."""
+    """Return the share of each product that more rows per pass over the weights would save. Shape (s,)."""
     enough = np.full(len(products.rows), np.ceil(products.enough / 8.0) * 8.0)
     if not products.small.any():
         return np.zeros(len(enough))
@@ -184,7 +184,7 @@ def _tail(rows: OperatorColumns, recorded: Prediction, from_shapes: Bools, measu
 
 
 def _slow(rows: OperatorColumns, gpu: Gpu, clock_mhz: float, which: Bools, measured: Measured) -> Floats:
-    """Return what kernels spend idle beyond the time their shapes need. Shape (s,)."""
+    """Return the share of idle energy beyond the time that a kernel's shapes need. Shape (s,)."""
     share = np.zeros(len(rows))
     moved = np.isin(rows.family.astype(str), (names.COLLECTIVE, names.MEMCPY, names.MEMSET))
     at = np.flatnonzero(which & ~moved)

@@ -126,7 +126,7 @@ class Side:
         return frame, _energy_of(energies, self.device, sets)[0]
 
     def activities(self) -> pl.DataFrame:
-        """Return what each activity took: one row per part of the time it ran in; joules sum to the pairs'.
+        """Return time and energy of each activity: one row per part of the time; joules sum to the pairs'.
 
         Columns: ``row`` of the kernels table, ``pair``, ``signature``, ``part``, ``launches`` (share of the
         launch), ``time_s``, ``energy_j``.
