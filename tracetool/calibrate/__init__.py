@@ -1,1 +1,1 @@
-"""What are the coefficients? Fits, priors, validation, transfer."""
+"""Fits of coefficients, priors, validation, transfer."""

@@ -63,7 +63,7 @@ def errors(law: Law, gpu_rows: GpuRows, values: Mapping[str, float]) -> Floats:
 
 
 def _misfits(law: Law, gpu_rows: GpuRows, values: Mapping[str, float]) -> Floats:
-    """Return what a fit makes small of each row. Shape (n,)."""
+    """Return the residual that a fit minimizes, for each row. Shape (n,)."""
     return _finite(misfits(law, gpu_rows.law_rows, gpu_rows.gpu, values))
 
 
@@ -158,7 +158,7 @@ def fit_near(
 
 @dataclass(frozen=True)
 class _Problem:
-    """What a fit minimizes: rows, the coefficients that move, their center and how strongly it draws."""
+    """A fit to minimize: rows, the coefficients that move, their center and how strongly it draws."""
 
     law: Law
     parts: Sequence[GpuRows]
@@ -185,7 +185,7 @@ class _Problem:
         return {**self.fixed, **{k: float(v) for k, v in zip(self.names, np.exp(x), strict=True)}}
 
     def loss(self, x: Floats) -> tuple[float, list[Floats]]:
-        """Return what is minimized, and the errors of each part's rows."""
+        """Return the loss, and the errors of each part's rows."""
         off = [_misfits(self.law, gpu_rows, self.at(x)) for gpu_rows in self.parts]
         robust = sum(_smooth(e).mean() * _counted(len(e)) for e in off)
         return float(robust + self.pull * ((x - self.center) ** 2).sum()), off
@@ -268,7 +268,7 @@ def posterior(
     center: Mapping[str, float],
     sd: float,
 ) -> tuple[float, dict[str, float]]:
-    """Return what :func:`fit_near` minimizes, and the standard deviation of ln of each coefficient.
+    """Return the loss of :func:`fit_near`, and the standard deviation of ln of each coefficient.
 
     Without rows that is ``sd``; the rows reduce it (the Laplace approximation).
     """

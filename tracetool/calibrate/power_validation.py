@@ -1,4 +1,4 @@
-"""How good a power fit is on rows it has not seen, and the plain models it must beat."""
+"""Error of a power fit on rows it has not seen, and the plain models it must beat."""
 
 from __future__ import annotations
 

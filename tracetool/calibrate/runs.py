@@ -83,7 +83,7 @@ def check_gpu(run: Run, gpu: Gpu) -> None:
 
 
 def _reasons(classes: pl.DataFrame, gpu: Gpu, limit_w: float) -> Texts:
-    """Why each class cannot be used; empty where it can. Shape (n,)."""
+    """Return the reason why each class cannot be used; empty where it can. Shape (n,)."""
     watt = _numbers(classes, "power_w")
     wide = np.maximum(
         _numbers(classes, "power_high_w") / watt - 1.0, 1.0 - _numbers(classes, "power_low_w") / watt

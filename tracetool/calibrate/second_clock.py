@@ -1,4 +1,4 @@
-"""Which clock to measure next where all measurements were taken at one."""
+"""The clock to measure next where all measurements were taken at one."""
 
 from __future__ import annotations
 

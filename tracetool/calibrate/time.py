@@ -153,7 +153,7 @@ def residuals(law: Law, law_rows: LawRows, gpu: Gpu, values: Mapping[str, float]
 
 
 def misfits(law: Law, law_rows: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
-    """Return what a fit makes small: ln(predicted / measured) before steps that graphs begin on. Shape (n,).
+    """Return the residual a fit minimizes: ln(predicted / measured) before steps of graphs. Shape (n,).
 
     Steps leave no slope to follow, and are as often above a time as below it.
     """

@@ -70,7 +70,7 @@ def refuse_given(options: Mapping[str, object], why: str, fix: str = "leave it o
 
 
 def tariff_of(price: float | None, gco2_per_kwh: float | None, pue: float | None) -> Tariff:
-    """Return what energy costs, of the three options below.
+    """Return the cost of energy, from the three options below.
 
     Raises
     ------

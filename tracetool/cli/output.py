@@ -1,4 +1,4 @@
-"""What every command prints: one JSON document, or tables and sentences that fit the terminal.
+"""Output of every command: one JSON document, or tables and sentences that fit the terminal.
 
 Commands to a CI runner are the one thing printed as it is.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Printed:
-    """What this process has printed so far: an error adds no second document."""
+    """Output that this process has printed so far: an error adds no second document."""
 
     document = False
 

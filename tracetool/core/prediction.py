@@ -1,4 +1,4 @@
-"""What the model predicts for each row at each clock; timings of separate rows joined."""
+"""Predictions of the model for each row at each clock; timings of separate rows joined."""
 
 from __future__ import annotations
 

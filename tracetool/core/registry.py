@@ -14,7 +14,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the object."""
 
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ def version_number(stack: str) -> tuple[int, ...]:
 
 
 def before_version(stack: str) -> str:
-    """Return what a stack states before its version, which begins at the first digit or the v before that.
+    """Return a stack's text before its version, which begins at the first digit or the v before that.
 
     >>> before_version("vllm v0.19.1"), before_version("sglang")
     ('vllm ', 'sglang')

@@ -44,7 +44,7 @@ _AMPERE: Final = re.compile(r"s16816|s161616|s1688|_80_|ampere_|sm80_|pytorch_fl
 
 
 def access_pattern(name: str) -> str:
-    """Return how the kernel of a name accesses its tensors, a name of ``families.access_pattern.PATTERNS``.
+    """Return the access pattern of a kernel by its name, a name of ``families.access_pattern.PATTERNS``.
 
     >>> access_pattern("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >")
     'wide'
@@ -79,7 +79,7 @@ def grammars() -> tuple[Grammar, ...]:
 
 
 def read_name(name: str) -> Attributes:
-    """Return what one kernel name states; family ``unknown`` where no grammar reads it.
+    """Return the attributes that one kernel name states; family ``unknown`` where no grammar reads it.
 
     >>> read_name("ampere_sgemm_128x64_tn")["tile_m"], read_name("zzz")["family"]
     (128, 'unknown')
@@ -93,7 +93,7 @@ def _with_loop(name: str, stated: Attributes) -> Attributes:
 
 
 def read_symbol(symbol: Symbol) -> tuple[Attributes, Grammar | None]:
-    """Return what a symbol states and the grammar that read it."""
+    """Return the attributes that a symbol states and the grammar that read it."""
     for grammar in grammars():
         if grammar.opens.search(symbol.part(grammar.gate_on)):
             attributes = grammar.read(symbol)

@@ -145,7 +145,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Grammar:
-    """How one library names its kernels.
+    """Rules by which one library names its kernels.
 
     Parameters
     ----------

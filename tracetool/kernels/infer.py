@@ -165,7 +165,7 @@ def _rate(gpu: Gpu, dtype: str, unit: str) -> float:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """What is being filled: numbers by name, and beside each row what was inferred and its interval."""
+    """Values being filled: numbers by name, and beside each row what was inferred and its interval."""
 
     columns: dict[str, Floats]
     inferred: Texts

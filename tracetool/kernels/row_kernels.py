@@ -1,4 +1,4 @@
-"""What a pass over rows costs by kernel: which tensors it reads and writes, how often, in what loop.
+"""Passes over rows by kernel: which tensors each reads and writes, how often, in what loop.
 
 One operator is several kernels. A softmax keeps a row of up to 1024 elements in registers, a longer one in shared
 memory where it fits and is aligned, and else reads it three times: for the maximum, the sum and the result [1]_. The

@@ -167,7 +167,7 @@ LEFT_BEHIND_S = 3.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended."""
+    """End of a program: exit code, times and signal."""
 
     exit_code: int  # as a shell counts: 128 + signal where a signal ended it
     start_ns: int
@@ -247,7 +247,7 @@ def _wait(process: subprocess.Popen[bytes], signals: NotedSignals, tree: Tree, f
 
 
 def _stop_signal(received: int, requested: int | None) -> signal.Signals:
-    """Return what ends the program: SIGINT may be ignored, as in a shell's background jobs."""
+    """Return the signal that ends the program: SIGINT may be ignored, as in a shell's background jobs."""
     number = signal.Signals(requested or received)
     if number == signal.SIGINT and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         return signal.SIGTERM

@@ -24,7 +24,7 @@ class ClockPair:
 
     @property
     def offset_ns(self) -> int:
-        """What to add to boot time to reach UTC. [ns]"""
+        """Offset from boot time to UTC. [ns]"""
         return self.utc_ns - self.boot_ns
 
 

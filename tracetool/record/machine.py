@@ -1,4 +1,4 @@
-"""What this machine has for recording, what is missing, and the fix for each."""
+"""Checks of this machine for recording: its parts, those missing, and the fix for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a vendor's library must offer to be recorded from."""
+"""Interface of a vendor's library to record from."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LAUNCHER = Path(__file__).with_name("torch_launcher.py")
 
 @dataclass(frozen=True)
 class Command:
-    """What to start and the files it will leave, by glob pattern, the wanted ones."""
+    """Command to start and the files it will leave, by glob pattern, the wanted ones."""
 
     arguments: tuple[str, ...]
     traces: tuple[str, ...]
@@ -61,7 +61,7 @@ def default_profiler(vendor: str) -> str:
 def profiled(
     profiler: str, program: Sequence[str], folder: Path, name: str, *, extra: Sequence[str], nsys: Path | None
 ) -> Command:
-    """Return how to run ``program`` under a profiler.
+    """Return the command that runs ``program`` under a profiler.
 
     Parameters
     ----------

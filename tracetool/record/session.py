@@ -24,7 +24,7 @@ REPEAT_JITTER_S = 0.25
 
 @dataclass(frozen=True)
 class RecordPlan:
-    """What to record and how.
+    """Plan of a recording.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class RecordPlan:
 
 @dataclass
 class Recorded:
-    """What came of it."""
+    """Result of a recording."""
 
     folder: Path
     runs: list[Path] = field(default_factory=list)

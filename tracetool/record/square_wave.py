@@ -57,7 +57,7 @@ def _numba(device: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def find_load(device: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return how to launch some work and how to wait for it, by the first package that can."""
+    """Return functions that launch some work and wait for it, by the first package that can."""
     faults = []
     for make in (_torch, _cupy, _numba):
         try:

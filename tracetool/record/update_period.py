@@ -1,4 +1,4 @@
-"""How often a sensor really changes, found by reading it as fast as it answers."""
+"""Update period of a sensor, found by reading it as fast as it answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORTEST_POLL_S, USUAL_POLL_S, LONGEST_POLL_S = 0.001, 0.010, 0.020
 
 @dataclass(frozen=True)
 class Found:
-    """What fast polling of one GPU showed."""
+    """Result of fast polling of one GPU."""
 
     update_s: Mapping[str, float | None]
     read_s: float
@@ -62,7 +62,7 @@ def find_updates(meter: Meter, index: int, seconds: float) -> Found:
 
 
 def poll_period_s(updates: Sequence[Found]) -> float:
-    """Return how often to poll: a fifth of the quickest update, at most a quarter of the time spent reading.
+    """Return the period to poll at: a fifth of the quickest update, at most a quarter of it spent reading.
 
     Examples
     --------

@@ -130,7 +130,7 @@ def _span(trace: Trace) -> tuple[int, int] | None:
 
 
 def uncovered(sources: Sequence[Source], entries: Sequence[dict[str, Any]]) -> list[str]:
-    """Say which logs miss some of the work: they start late or end early.
+    """Return sentences on logs that miss some of the work: they start late or end early.
 
     Both must be placed on the run's clock; a log counts against the activities of all sources.
     """
@@ -167,7 +167,7 @@ def uncovered(sources: Sequence[Source], entries: Sequence[dict[str, Any]]) -> l
 
 
 def _lent_offset(source: Source, sources: Sequence[Source]) -> tuple[int, str] | None:
-    """Return how another source of the same boot ties boot time to UTC, and its name.
+    """Return the offset from boot time to UTC of another source of the same boot, and its name.
 
     Two hosts' boot clocks hardly ever show the same time: sources whose times overlap share one.
     """

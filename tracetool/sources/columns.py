@@ -137,7 +137,7 @@ def blocks_of(frame: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def each_block(frame: pl.DataFrame, make: Callable[[pl.DataFrame], _Made]) -> list[_Made]:
-    """Return what is made of each block of a frame, in order; two are made at a time."""
+    """Return the results for each block of a frame, in order; two are made at a time."""
     blocks = blocks_of(frame)
     if len(blocks) == 1:
         return [make(blocks[0])]
@@ -146,7 +146,7 @@ def each_block(frame: pl.DataFrame, make: Callable[[pl.DataFrame], _Made]) -> li
 
 
 def each_distinct(column: pl.Series, make: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """Return what is made of a column of text, looked at once per distinct text; null stays null.
+    """Return a function's results for a column of text, called once per distinct text; null stays null.
 
     Parameters
     ----------

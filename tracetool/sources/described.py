@@ -129,7 +129,7 @@ def ingest_warnings(
     clock: Mapping[str, Any],
     tables: Mapping[str, pl.DataFrame],
 ) -> list[str]:
-    """Return what to know of a run before using it: rejected rows, loose clocks, GPUs without a model."""
+    """Return warnings about a run: rejected rows, loose clocks, GPUs without a model."""
     warnings = [f"{s.path.name}: {w}" for s in sources for w in s.trace.warnings]
     warnings += [
         f"{s.path.name}: {counted(lost, 'row')} could not be used (rejected.parquet has them)"

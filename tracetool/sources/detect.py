@@ -1,4 +1,4 @@
-"""Which format a file is: recognized by its content, never by its name alone; databases unpacked."""
+"""Format of a file: recognized by its content, never by its name alone; databases unpacked."""
 
 from __future__ import annotations
 

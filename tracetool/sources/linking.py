@@ -1,4 +1,4 @@
-"""Which host call launched each activity, which operator made the call, which range was open then."""
+"""Host call that launched each activity, operator that made the call, range that was open then."""
 
 from __future__ import annotations
 

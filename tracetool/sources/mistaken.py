@@ -16,7 +16,7 @@ _TABLES: Final = frozenset({"kernel_table"})
 
 
 def ingest_first(file: str | os.PathLike[str]) -> str:
-    """Return how to make a run of a trace that was taken for something else; empty for any other file.
+    """Return the hint to ingest a trace that was taken for something else; empty for any other file.
 
     >>> ingest_first("no/such/file")
     ''

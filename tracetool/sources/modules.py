@@ -1,4 +1,4 @@
-"""Which module (``nn.Module``) launched each activity, in the forward pass or for it in the backward pass."""
+"""Module (``nn.Module``) that launched each activity, in the forward pass or for it in the backward pass."""
 
 from __future__ import annotations
 

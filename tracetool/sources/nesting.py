@@ -1,4 +1,4 @@
-"""Which interval encloses which: one sort and pointer jumps, never a join of intervals."""
+"""Enclosing intervals: one sort and pointer jumps, never a join of intervals."""
 
 from __future__ import annotations
 

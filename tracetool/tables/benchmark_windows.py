@@ -33,7 +33,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def window_documents(path: Path) -> dict[str, dict[str, Any]]:
-    """Return what each window of a package states, by the name of its file; empty where it cannot be read."""
+    """Return the documents of a package's windows, by the name of the file; empty where it cannot be read."""
     return {file.stem: small_json(file) for file in _files(path)}
 
 

@@ -1,4 +1,4 @@
-"""How much memory a read takes, predicted from what a file declares: a failed allocation ends the process."""
+"""Memory of a read, predicted from what a file declares: a failed allocation ends the process."""
 
 from __future__ import annotations
 

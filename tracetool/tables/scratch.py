@@ -69,7 +69,7 @@ class Scratch:
 
 
 def scratch_prefix(target: Path, role: Role = "new") -> str:
-    """Return how the name of this process's scratch beside ``target`` begins."""
+    """Return the first part of the name of this process's scratch beside ``target``."""
     own_folders.add(target.parent)
     pid, name = os.getpid(), target.name
     return f".{name}.{pid}-{_start_ticks(pid) or 0}-{_machine()}.{role}-"

@@ -92,7 +92,7 @@ def impossible_figure(name: str, frame: pl.DataFrame) -> str:
 
 
 def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str], RowNumbers | None]) -> str:
-    """Return what does not fit in a table of a run, nothing where all does.
+    """Return the broken reference in a table of a run, empty without one.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def row_count(file: Path) -> int:
 
 
 def stamp_of(file: Path) -> Stamp:
-    """Return what changes when a file is replaced or written."""
+    """Return a stamp that changes when a file is replaced or written."""
     stat = file.stat()
     return stat.st_ino, stat.st_size, stat.st_ctime_ns
 

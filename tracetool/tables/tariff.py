@@ -1,4 +1,4 @@
-"""What energy costs in money and in CO2, at factors the user states; nothing is looked up."""
+"""Cost of energy in money and in CO2, at factors the user states; nothing is looked up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CO2: Final = "co2{}_g"
 
 @dataclass(frozen=True)
 class Tariff:
-    """What a kilowatt-hour costs in money and in CO2, and what the building adds to the GPU's energy.
+    """Cost of a kilowatt-hour in money and in CO2, and what the building adds to the GPU's energy.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Tariff:
         return {"tariff": {**asdict(self), "pue": self._pue()}} if self else {}
 
     def sentence(self) -> str:
-        """Return what the columns rest on, in a sentence."""
+        """Return a sentence on the basis of the columns."""
         phrases = []
         if self.price_per_kwh is not None:
             phrases.append(f"cost in the currency of --price ({self.price_per_kwh:g} per kWh)")
@@ -140,7 +140,7 @@ class Tariff:
         return 1.0 if self.pue is None else self.pue
 
     def _columns(self, names: Sequence[str]) -> dict[str, pl.Expr]:
-        """Return what is added to a table of these columns."""
+        """Return the columns that are added to a table of these columns."""
         energy = next(((stem, joules) for stem, joules in _ENERGIES if stem.format("") in names), None)
         if energy is None:
             return {}

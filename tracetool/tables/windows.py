@@ -207,7 +207,7 @@ def parts_of(run: Run) -> Iterable[Run]:
 
 
 def idle_before_s(run: Run) -> float:
-    """Return how long no GPU worked between the window before and this one; 0 of a whole run. [s]"""
+    """Return the time no GPU worked between the window before and this one; 0 of a whole run. [s]"""
     return run.idle_before_ns * 1e-9 if isinstance(run, Window) else 0.0
 
 

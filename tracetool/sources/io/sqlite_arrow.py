@@ -133,7 +133,7 @@ class _Streams:
             raise
 
     def frames(self) -> list[list[pl.DataFrame]]:
-        """Return what each stream yielded, once all have ended."""
+        """Return the tables of all streams, once all have ended."""
         try:
             # Polars lets what waits go on after a signal: an endless wait would see an interrupt at its end.
             while wait(self._futures, timeout=0.1).not_done:

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Args(msgspec.Struct, gc=False):
-    """What is read of an event's arguments; an operator's lists are kept as the JSON they are."""
+    """Fields of an event's arguments; an operator's lists are kept as the JSON they are."""
 
     device: Any = None
     context: Any = None

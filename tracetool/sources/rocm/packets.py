@@ -48,7 +48,7 @@ CATEGORIES, NAMES, NOTE_NAMES, NOTE_TEXTS = 1, 2, 3, 29
 
 @dataclass
 class Unpacking:
-    """How far packed stretches have grown."""
+    """Size of unpacked stretches so far."""
 
     most_bytes: int = field(default_factory=lambda: max(HARMLESS_BYTES, available_bytes() // _MEMORY_RATIO))
     grown_bytes: int = 0
@@ -202,7 +202,7 @@ class Said:
             self._texts.setdefault(table, []).append(definitions)
 
     def state(self) -> State:
-        """Return what packets leave out, all of them read."""
+        """Return the values that packets omit, all of them read."""
         sequence, cleared = joined(self._columns, np.uint64, np.bool_)
         writer = np.searchsorted(np.unique(sequence), sequence)
         order = np.argsort(writer, kind="stable")

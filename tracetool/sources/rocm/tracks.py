@@ -90,7 +90,7 @@ class Tracks:
 
 
 def shown(described: Described, track: Wholes, packet: Ints, stated: Floats) -> Floats:
-    """Return what counters show: the values stated, or their sums, in the steps of their tracks."""
+    """Return the values of counters: those stated, or their sums, in the steps of their tracks."""
     latest = Latest(np.zeros(len(described.packet), np.int64), described.track, described.packet)
     rows = latest.find(np.zeros(len(track), np.int64), track, packet)
     total = stated + 0.0  # no negative zero

@@ -23,7 +23,7 @@ class Handle(msgspec.Struct, gc=False, frozen=True):
 
 
 class Correlation(msgspec.Struct, gc=False, frozen=True):
-    """What ties a dispatch to its call."""
+    """Ids that link a dispatch to its call."""
 
     internal: int = 0
 
@@ -37,7 +37,7 @@ class Size(msgspec.Struct, gc=False, frozen=True):
 
 
 class DispatchInfo(msgspec.Struct, gc=False, frozen=True):
-    """What was launched, where and how."""
+    """Launch of a dispatch: kernel, place and sizes."""
 
     agent_id: Handle
     kernel_id: int
@@ -144,7 +144,7 @@ class Callbacks(msgspec.Struct):
 
 
 class Process(msgspec.Struct):
-    """What one process recorded."""
+    """Records of one process."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
     agents: list[Agent] = []

@@ -1,4 +1,4 @@
-"""What the logs of AMD's command-line monitors share: readings per card from named columns."""
+"""Common parts of the logs of AMD's command-line monitors: readings per card from named columns."""
 
 from __future__ import annotations
 

@@ -39,13 +39,13 @@ class Shape:
 
     @property
     def elements(self) -> int:
-        """Its elements."""
+        """Number of elements."""
         return math.prod(self.sizes)
 
 
 @dataclass(frozen=True)
 class Operator:
-    """What an instruction states of its work, as the columns of ``operators``.
+    """Work that an instruction states, as the columns of ``operators``.
 
     Parameters
     ----------

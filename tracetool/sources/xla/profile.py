@@ -130,7 +130,7 @@ def _device(place: int, number: int, stats: Mapping[str, Value], amd: bool) -> d
 
 
 def _power(gpus: Mapping[int, Plane], used: Sequence[int]) -> pl.DataFrame:
-    """Return what the driver measured meanwhile: counters ``power_mw`` and ``gpu_temp_c`` beside the streams.
+    """Return the driver's readings: counters ``power_mw`` and ``gpu_temp_c`` beside the streams.
 
     Their line states no start of its own: it is that of the streams.
     """

@@ -35,7 +35,7 @@ def _column(events: Sequence[Event], name: str) -> list[Value]:
 
 
 def activities(events: Sequence[Event], devices: Sequence[int]) -> pl.DataFrame:
-    """Return what ran on the GPUs; ``program`` and ``instruction`` name the compiled operator.
+    """Return the activities of the GPUs; ``program`` and ``instruction`` name the compiled operator.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def _launches(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _work(cells: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return what was counted of each launch."""
+    """Return the counted work of each launch."""
     if set(_LONG) <= set(rows.columns):
         long = _keyed(rows).select(
             "launch_key",

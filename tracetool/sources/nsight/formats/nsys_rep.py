@@ -129,7 +129,7 @@ def _version(program: Path) -> str:
 
 
 def _run(program: Path, report: Path, target: Path) -> str:
-    """Return what went wrong, empty if nothing did."""
+    """Return the error, empty if there was none."""
     limit = LIMIT_S + LIMIT_S_PER_MB * report.stat().st_size / 1e6
     command = [str(program), "export", "--type", "sqlite", "--force-overwrite", "true", "-o", str(target)]
     try:

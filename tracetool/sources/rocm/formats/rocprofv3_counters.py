@@ -138,7 +138,7 @@ def _work(rows: pl.DataFrame, of_work: pl.DataFrame) -> pl.DataFrame:
 
 
 def _what() -> pl.Expr:
-    """Return what a counter counts the operations of."""
+    """Return the operations that a counter counts."""
     meant = {c: "tensor" if "MFMA" in c else _TYPES[c.rpartition("_")[2]] for c in FLOPS_OF}
     return pl.col("counter").replace_strict(meant, default=None, return_dtype=pl.String)
 
