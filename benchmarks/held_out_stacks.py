@@ -32,7 +32,7 @@ from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
-from tracetool.model.dispatched import dispatched, tells
+from tracetool.model.dispatched import dispatched, has_rule
 from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members
 from tracetool.model.mixtures import member_pieces
 from tracetool.model.unmeasured_libraries import known_by_source
@@ -65,7 +65,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
     error, needed, inside = np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_)
     alone, stood_for = [], []
     kernels = [(cell.implementation, np.arange(n))]
-    if not cell.implementation and tells(law):
+    if not cell.implementation and has_rule(law):
         kernels = dispatched(law, data.rows, gpu, cell.stack)
     for name, places in kernels:
         part = data.take(places)

@@ -21,7 +21,7 @@ from tracetool.compare.diff_run import without_waits
 from tracetool.compare.energy_difference.classes import _per_launch, work_classes
 from tracetool.compare.energy_difference.difference import _split
 from tracetool.compare.energy_difference.factors import CAUSES, MatchedWork
-from tracetool.compare.energy_difference.intervals import Apart, drawn_parts, side_by_side
+from tracetool.compare.energy_difference.intervals import NamedIntervals, drawn_parts, side_by_side
 from tracetool.compare.energy_difference.pairs import _matched_work
 from tracetool.compare.idle_groups import idle_groups
 from tracetool.compare.levels import _SUMS, _kernels
@@ -188,8 +188,8 @@ def test_idle_energies_err_apart_on_two_gpus_and_together_on_one(foreign: bool) 
     joined = pl.DataFrame({f"{name}_{s}": [v] for name, v in figures.items() for s in ("base", "head")})
     sides: Any = [SimpleNamespace(cut=SimpleNamespace(measured=False))] * 2
     nothing: Any = None
-    idle = Apart(nothing, 10.0 * one, 10.0 * one, (0.1 * one, 0.1 * one))
-    none = Apart(nothing, np.zeros(0), np.zeros(0), (np.zeros(0), np.zeros(0)))
+    idle = NamedIntervals(nothing, 10.0 * one, 10.0 * one, (0.1 * one, 0.1 * one))
+    none = NamedIntervals(nothing, np.zeros(0), np.zeros(0), (np.zeros(0), np.zeros(0)))
     drawn = drawn_parts(sides, joined, MatchedWork(*[one] * 9), (idle, none), 1.0, foreign=foreign)
     assert drawn["idle"].std() == pytest.approx(2.0**0.5 if foreign else 0.0, rel=0.15, abs=1e-12)
     assert drawn["difference"] == pytest.approx(drawn["idle"], abs=1e-9)
@@ -263,7 +263,7 @@ def test_a_cause_lies_between_the_twentieths_of_what_is_drawn(monkeypatch: pytes
         schema_overrides={f"{name}_{s}": pl.Float64 for name in figures[:4] for s in ("base", "head")},
     )  # fmt: skip
     nothing: Any = None
-    none = Apart(joined.clear(), NONE, NONE, (NONE, NONE))
+    none = NamedIntervals(joined.clear(), NONE, NONE, (NONE, NONE))
     where = "tracetool.compare.energy_difference.difference"
     parts = {cause: np.array([500.0 if cause == "work" else 0.0]) for cause in CAUSES}
     monkeypatch.setattr(f"{where}.side_by_side", lambda *_: none)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tracetool.families.implementations import _fitted, apart
+from tracetool.families.implementations import _fitted, architecture_distance
 from tracetool.hardware.architecture import generations_apart
 
 
@@ -49,5 +49,5 @@ def test_matrix_instructions_of_warpgroups_put_architectures_further_apart(
 ) -> None:
     """Libraries build other kernels for Hopper and for Blackwell's tensor memory than for those before."""
     expected = (True, generations_apart(one, other) + more)
-    assert apart(one, other) == apart(other, one) == expected
-    assert apart(one, one) == (False, 0.0)
+    assert architecture_distance(one, other) == architecture_distance(other, one) == expected
+    assert architecture_distance(one, one) == (False, 0.0)

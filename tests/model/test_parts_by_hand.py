@@ -69,7 +69,7 @@ def test_coefficients_are_carried_from_gpus_about_as_near(
 ) -> None:
     """A GPU like the one asked stands alone; otherwise those that are hardly further away stand beside."""
     places = dict(zip(("a100-sxm", "h200-sxm"), apart, strict=True))
-    monkeypatch.setattr(time_files, "_apart", lambda _, donor, __: places[donor.name])
+    monkeypatch.setattr(time_files, "_distance", lambda _, donor, __: places[donor.name])
     file: Any = SimpleNamespace(section=lambda law: law == "gemm")
     donors = [(load_gpu(name), file) for name in reversed(places)]
     told = time_files._nearest(GPU, "gemm", donors)

@@ -148,9 +148,11 @@ def _ingest(
         sources = _with_times(everything)
         notes = repeats
         if stated := {s.path.name: s.trace.stated for s in everything if s.trace.stated.height}:
-            from tracetool.sources.pytorch.execution import tell_shapes  # decodes JSON: not for every start
+            from tracetool.sources.pytorch.execution import (
+                add_stated_shapes,
+            )  # decodes JSON: not for every start
 
-            notes = [*repeats, *tell_shapes(stated, [s.trace for s in sources])]
+            notes = [*repeats, *add_stated_shapes(stated, [s.trace for s in sources])]
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock, aligned = _on_one_clock(sources, tz, model, shown)
         shown.step("linking kernels to their launches")

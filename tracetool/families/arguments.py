@@ -53,10 +53,10 @@ def sizes(reading: Reading, *places: int, **flags: int | bool) -> Sizes:
     return Sizes(reading, places, flags)
 
 
-def alike(names: Iterable[str], stated: Sizes) -> dict[str, Sizes]:
-    """Return the operators of ``names``, separated by blanks where given as one text, that state sizes alike.
+def same_sizes(names: Iterable[str], stated: Sizes) -> dict[str, Sizes]:
+    """Return the operators of ``names``, which may be one text of words, with the same sizes.
 
-    >>> sorted(alike("mm bmm", sizes(Reading.PRODUCT, 0)))
+    >>> sorted(same_sizes("mm bmm", sizes(Reading.PRODUCT, 0)))
     ['bmm', 'mm']
     """
     return dict.fromkeys(names.split() if isinstance(names, str) else names, stated)

@@ -74,14 +74,14 @@ def find_jobs(sources: Sequence[str], labels: str = "", *, each: bool = False) -
     jobs: dict[str, Job] = {}
     for source in sources:
         for job in _of_source(source, names, each=each):
-            name = job.name if job.name not in jobs else _apart(job)
+            name = job.name if job.name not in jobs else _unique_name(job)
             jobs[name] = Job(name, job.where, job.traces, job.logs, job.labels)
     if not jobs:
         raise BadInput("no trace in " + ", ".join(sources), "tracetool formats lists what can be read")
     return list(jobs.values())
 
 
-def _apart(job: Job) -> str:
+def _unique_name(job: Job) -> str:
     return f"{job.name}-{hashlib.sha256(job.traces[0].path.encode()).hexdigest()[:8]}"
 
 

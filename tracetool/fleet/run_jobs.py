@@ -107,7 +107,7 @@ def run_jobs(
                 tally.failed[work.job] = text
                 entry = {"state": "failed", "marks": work.marks, "attempts": work.attempts, "error": text}
                 manifest.write(work.job, entry)
-        _say(progress, tally, total, start)
+        _report(progress, tally, total, start)
     tally.seconds = time.monotonic() - start
     return tally
 
@@ -139,7 +139,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
 
 
-def _say(progress: Progress, tally: Tally, total: int, start: float) -> None:
+def _report(progress: Progress, tally: Tally, total: int, start: float) -> None:
     ended = len(tally.done) + len(tally.failed)
     if not ended:
         return

@@ -204,10 +204,10 @@ def _product(call: Call) -> Numbers | None:
     batch = math.prod(out[:-2])
     for a, b in ((i, j) for i in shapes[:-1] for j in shapes[:-1] if i is not j):
         k = numel(a) // max(1, batch * m)
-        if k and numel(a) == batch * m * k and _holds(b, batch, k, n):
+        if k and numel(a) == batch * m * k and _has_sizes(b, batch, k, n):
             return {"batch": batch, "m": m, "n": n, "k": k}
     return None
 
 
-def _holds(shape: Shape, batch: int, k: int, n: int) -> bool:
+def _has_sizes(shape: Shape, batch: int, k: int, n: int) -> bool:
     return n in shape[-2:] and numel(shape) in (k * n, batch * k * n)

@@ -72,7 +72,7 @@ class Symbol:
             self.path: tuple[str, ...] = (text,)
             self.head = self.scope = text[:LONGEST_HEAD]
         else:
-            self.path, self.inside = _take_apart(text)
+            self.path, self.inside = _split(text)
             self.head = self.path[-1][:LONGEST_HEAD]
             self.scope = "::".join(self.path)[-LONGEST_HEAD:]
 
@@ -86,7 +86,7 @@ class Symbol:
         return self.head if where == "head" else self.scope if where == "scope" else self.text
 
 
-def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
+def _split(text: str) -> tuple[tuple[str, ...], str]:
     path: list[str] = []
     stack: list[str] = []
     start = 0  # where the current name part starts

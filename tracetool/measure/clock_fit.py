@@ -151,7 +151,7 @@ def _place_stretch(stretch: Readings, timeline: Timeline, boxes: Boxes) -> tuple
     tried = LAG_S + np.linspace(-reach, reach, _POINTS)
     first = np.array([model.likelihood(*model.busy(float(x)), _START) for x in tried])
     # What the noise is depends on the place taken to be true: each likely one counts.
-    shares = [model.shares(*model.busy(float(tried[at])), _START) for at in _apart(first)]
+    shares = [model.shares(*model.busy(float(tried[at])), _START) for at in _separate_peaks(first)]
     log_likelihoods: dict[float, float] = {}
 
     def score(x: float) -> float:
@@ -167,7 +167,7 @@ def _place_stretch(stretch: Readings, timeline: Timeline, boxes: Boxes) -> tuple
     return max(log_likelihoods.values()) + float(np.log(max(alignment.offset_sd_s, 1e-6) / reach)), alignment
 
 
-def _apart(values: Floats) -> list[int]:
+def _separate_peaks(values: Floats) -> list[int]:
     """Return the places of the highest values, no two adjacent."""
     candidates = values.copy()
     out = []

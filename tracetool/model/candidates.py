@@ -122,7 +122,7 @@ def _called(
             return tuple(one for weight, one in matching if weight == most)
         if pool is made_elsewhere and pool:
             return _nearest(pool, law, architecture)
-    return _nearest(_alike(of_library or available, called), law, architecture)
+    return _nearest(_most_similar(of_library or available, called), law, architecture)
 
 
 def _made_for_any(implementation: Implementation, law: str, architecture: str) -> bool:
@@ -165,11 +165,11 @@ def _of_project(
     project = project_of(called)
     if project is None:
         return ()
-    pool = tuple(one for one in available if project.made(one))
-    return tuple(one for one in pool if one.stack == library) or (pool if project.whole else ())
+    pool = tuple(one for one in available if project.includes(one))
+    return tuple(one for one in pool if one.stack == library) or (pool if project.whole_operator else ())
 
 
-def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:
+def _most_similar(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:
     """Return those that share most words with a name."""
     words = distinctive_words(called)
     shared = [sum(len(word) for word in one.words if word in words) for one in pool]

@@ -55,7 +55,7 @@ def dispatched(law: Law, rows: OperatorColumns, gpu: Gpu, stack: str) -> list[tu
     undecided = np.ones(len(rows), dtype=np.bool_)
     kernels: list[tuple[str, Ints]] = []
     for rule in _rules():
-        if not _holds(rule, law, gpu, stack):
+        if not _applies(rule, law, gpu, stack):
             continue
         chosen = undecided & _rows_of(rule, rows)
         if chosen.any():
@@ -64,7 +64,7 @@ def dispatched(law: Law, rows: OperatorColumns, gpu: Gpu, stack: str) -> list[tu
     return [*kernels, ("", np.flatnonzero(undecided))] if undecided.any() else kernels
 
 
-def _holds(rule: Dispatch, law: Law, gpu: Gpu, stack: str) -> bool:
+def _applies(rule: Dispatch, law: Law, gpu: Gpu, stack: str) -> bool:
     """Return whether a rule is of this library, version and architecture, and its kernel was measured."""
     version = release_of(stack)[1]
     early = bool(version) and bool(rule.since) and version < version_number(rule.since)

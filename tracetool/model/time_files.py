@@ -145,7 +145,7 @@ def _nearest(
     gpu: Gpu, law: str, donors: Sequence[tuple[Gpu, CalibrationFile]]
 ) -> list[tuple[Gpu, CalibrationFile, float]]:
     """Return the GPUs near, the nearest first, with how far each is in age."""
-    ordered = [(_apart(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
+    ordered = [(_distance(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
     if not ordered:
         return []
     ordered.sort(key=lambda one: one[:2])
@@ -154,6 +154,6 @@ def _nearest(
     return [(g, f, distance) for distance, _, g, f in ordered if distance <= reach]
 
 
-def _apart(gpu: Gpu, donor: Gpu, file: CalibrationFile) -> float:
+def _distance(gpu: Gpu, donor: Gpu, file: CalibrationFile) -> float:
     slowed = _SLOWED if file.about.get("slowed_by_power_limit") else 0.0
     return generations_apart(gpu.architecture, donor.architecture) + slowed

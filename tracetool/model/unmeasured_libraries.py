@@ -65,7 +65,7 @@ def of_project(
     a kernel of the project was measured.
     """
     project = project_of(called) if called else None
-    if project is None or architecture not in project.only or any(map(project.made, available)):
+    if project is None or architecture not in project.only or any(map(project.includes, available)):
         return ()
     source_values = law.project_habits.get(project.title)
     title = f"{law.name} of {project.title} by their source"

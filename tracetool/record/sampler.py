@@ -190,19 +190,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         devices = list(meter.open())
     except MissingPart as error:
-        _tell(missing=error.message, fix=error.fix)
+        _print_document(missing=error.message, fix=error.fix)
         return 3
     if options.devices:
         chosen = {int(n) for n in options.devices.split(",")}
         devices = [d for d in devices if d.index in chosen]
     devices = [d for d in devices if d.fields]
     if not devices:
-        _tell(missing="no GPU asked for reports its power", fix="see: tracetool doctor")
+        _print_document(missing="no GPU asked for reports its power", fix="see: tracetool doctor")
         return 3
     try:
         updates = [find_updates(meter, d.index, FIND_S / len(devices)) for d in devices]
     except MeterLost as error:
-        _tell(missing=f"a GPU does not answer: {error}", fix="check it with nvidia-smi or amd-smi")
+        _print_document(missing=f"a GPU does not answer: {error}", fix="check it with nvidia-smi or amd-smi")
         return 3
     poll_s = options.poll_ms / 1e3 if options.poll_ms > 0 else poll_period_s(updates)
     log = LogFile(options.log)
@@ -228,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.freeze()
     gc.disable()  # a collection would show as jitter; the loop makes no cycles
     began, cpu = boot_ns(), _cpu_s()
-    _tell(ready=True, **facts)
+    _print_document(ready=True, **facts)
     sampling.run(stdin_ended)
     wall_s = (boot_ns() - began) / 1e9
     log.note(
@@ -248,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if log_complete else 2
 
 
-def _tell(**document: object) -> None:
+def _print_document(**document: object) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 

@@ -64,7 +64,7 @@ class Nest:
         """
         intervals_of_threads = []
         rows = []
-        for thread, which in _alike(group):
+        for thread, which in _groups_with_rows(group):
             first = self.group.search_sorted(thread, "left")
             count = self.group.search_sorted(thread, "right") - first
             instants = time if which is None else time.gather(which)
@@ -83,7 +83,7 @@ class Nest:
         return self.order.gather(intervals)
 
 
-def _alike(group: pl.Series) -> Iterator[tuple[int, pl.Series | None]]:
+def _groups_with_rows(group: pl.Series) -> Iterator[tuple[int, pl.Series | None]]:
     """Yield each group and the rows it has; None in place of the rows where they are all of one group."""
     if not len(group):
         return

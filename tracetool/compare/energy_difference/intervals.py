@@ -20,7 +20,7 @@ _SEED: Final = 20260101
 
 
 @dataclass(frozen=True)
-class Apart:
+class NamedIntervals:
     """Idle time or waits by name: energies and errors of the two runs. Shape (k,) each."""
 
     rows: pl.DataFrame  # name, and launches, time and energy of each run
@@ -29,7 +29,7 @@ class Apart:
     sd: tuple[Floats, Floats]
 
 
-def side_by_side(base: pl.DataFrame, head: pl.DataFrame, level: str) -> Apart:
+def side_by_side(base: pl.DataFrame, head: pl.DataFrame, level: str) -> NamedIntervals:
     """Return idle time or waits of one name side by side."""
     columns = [c for c in ("launches", "time_s", "energy_j", "sd") if c in base.columns]
     sides = [
@@ -40,11 +40,15 @@ def side_by_side(base: pl.DataFrame, head: pl.DataFrame, level: str) -> Apart:
     rows = rows.with_columns(pl.exclude("name").fill_null(0.0), pl.lit(level).alias("level"))
     energies = [rows[f"energy_j_{s}"].to_numpy() for s in ("base", "head")]
     errors = rows["sd_base"].to_numpy(), rows["sd_head"].to_numpy()
-    return Apart(rows.rename({"name": "name_base"}), energies[0], energies[1], errors)
+    return NamedIntervals(rows.rename({"name": "name_base"}), energies[0], energies[1], errors)
 
 
 def all_parts(
-    pairs: MatchedWork, idle: Apart, waiting: Apart, clock_idle: float, errors: Floats | None = None
+    pairs: MatchedWork,
+    idle: NamedIntervals,
+    waiting: NamedIntervals,
+    clock_idle: float,
+    errors: Floats | None = None,
 ) -> dict[str, Floats]:
     """Return each row's change by cause: matched work, then idle time, then waits."""
     matched = split(pairs, errors)
@@ -64,7 +68,7 @@ def drawn_parts(
     sides: Sequence[WorkClasses],
     joined: pl.DataFrame,
     pairs: MatchedWork,
-    apart: tuple[Apart, Apart],
+    apart: tuple[NamedIntervals, NamedIntervals],
     clock_idle: float,
     *,
     foreign: bool,

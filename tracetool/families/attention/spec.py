@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetool.families import names
-from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.arguments import Reading, same_sizes, sizes
 from tracetool.families.attention.choice import attention_law, attention_work
 from tracetool.families.spec import Family, TableOperator, UserWords
 
@@ -63,7 +63,7 @@ ATTENTION = Family(
         "_scaled_dot_product_flash_attention_backward": sizes(Reading.ATTENTION, 1, 11, heads_first=True),
         "_flash_attn_forward": sizes(Reading.ATTENTION, 0, 5, heads_first=False),
         "_flash_attn_varlen_forward": sizes(Reading.ATTENTION, 0, 9, heads_first=False, longest=5, starts=3),
-        **alike("unified_attention unified_attention_with_output", sizes(Reading.PACKED_ATTENTION)),
+        **same_sizes("unified_attention unified_attention_with_output", sizes(Reading.PACKED_ATTENTION)),
     },
     words=(UserWords(10, "attention", "attention attn flashattn flashattention fmha mla sdpa"),),
     helpers={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetool.families import names
-from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.arguments import Reading, same_sizes, sizes
 from tracetool.families.conv.law import conv_law
 from tracetool.families.conv.problem import conv_work
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
@@ -31,19 +31,23 @@ CONV = Family(
         ),
     ),
     operators={
-        **alike("convolution _convolution", sizes(Reading.CONVOLUTION, 0, 1, 3, 4, 8)),
-        **alike("conv1d conv2d conv3d cudnn_convolution_relu", sizes(Reading.CONVOLUTION, 0, 1, 3, 4, 6)),
+        **same_sizes("convolution _convolution", sizes(Reading.CONVOLUTION, 0, 1, 3, 4, 8)),
+        **same_sizes(
+            "conv1d conv2d conv3d cudnn_convolution_relu", sizes(Reading.CONVOLUTION, 0, 1, 3, 4, 6)
+        ),
         "cudnn_convolution": sizes(Reading.CONVOLUTION, 0, 1, 3, 2, 5),
         "conv_general_dilated": sizes(Reading.CONVOLUTION, 0, 1, 2, 3, 4),
-        **alike("miopen_convolution miopen_depthwise_convolution", sizes(Reading.CONVOLUTION, 0, 1, 4, 3, 6)),
+        **same_sizes(
+            "miopen_convolution miopen_depthwise_convolution", sizes(Reading.CONVOLUTION, 0, 1, 4, 3, 6)
+        ),
         "cudnn_convolution_add_relu": sizes(Reading.CONVOLUTION, 0, 1, 5, 6, 8),
         "cudnn_convolution_transpose": sizes(Reading.CONVOLUTION, 0, 1, 4, 2, 6, transposed=True),
         "_conv_depthwise2d": sizes(Reading.CONVOLUTION, 0, 1, 4, 5, 99),
-        **alike(
+        **same_sizes(
             "cudnn_convolution_backward_input miopen_convolution_backward_input",
             sizes(Reading.CONVOLUTION_GRADIENT, 1, 2, of_data=True),
         ),
-        **alike(
+        **same_sizes(
             "cudnn_convolution_backward_weight miopen_convolution_backward_weight",
             sizes(Reading.CONVOLUTION_GRADIENT, 1, 2, of_data=False),
         ),

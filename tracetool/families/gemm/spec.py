@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.arguments import Reading, same_sizes, sizes
 from tracetool.families.gemm.law import PRODUCT_LAWS, product_law
 from tracetool.families.gemm.problem import product_work
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
@@ -21,9 +21,9 @@ GEMM = Family(
     choose=product_law,
     table=(TableOperator("gemm", ("m", "n", "k"), ("batch",)),),
     operators={
-        **alike("mm bmm matmul _scaled_mm _int_mm dot_general", sizes(Reading.PRODUCT, 0)),
-        **alike("addmm baddbmm addbmm _addmm_activation cutlass_scaled_mm", sizes(Reading.PRODUCT, 1)),
-        **alike("linear gemm_a16w16", sizes(Reading.PRODUCT, 0, transposed=True)),
+        **same_sizes("mm bmm matmul _scaled_mm _int_mm dot_general", sizes(Reading.PRODUCT, 0)),
+        **same_sizes("addmm baddbmm addbmm _addmm_activation cutlass_scaled_mm", sizes(Reading.PRODUCT, 1)),
+        **same_sizes("linear gemm_a16w16", sizes(Reading.PRODUCT, 0, transposed=True)),
     },
     words=(
         UserWords(

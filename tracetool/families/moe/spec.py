@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetool.families import names
-from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.arguments import Reading, same_sizes, sizes
 from tracetool.families.moe.law import LAW_NAMES, moe_law
 from tracetool.families.moe.problem import moe_work
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
@@ -27,7 +27,7 @@ MOE = Family(
             at_most={"top_k": "experts"},
         ),
     ),
-    operators=alike("moe_forward moe_forward_shared", sizes(Reading.EXPERTS)),
+    operators=same_sizes("moe_forward moe_forward_shared", sizes(Reading.EXPERTS)),
     words=(UserWords(20, "moe", "moe expert experts"),),
     helpers={"routing": names.GATHER_SCATTER},
     sequence=Sequence.PRODUCT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.arguments import Reading, same_sizes, sizes
 from tracetool.families.rowwise.problem import row_counter
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
 
@@ -27,14 +27,16 @@ NORM = Family(
     laws=("norm",),
     table=(TableOperator("norm", ("rows", "cols"), ("kind",)),),
     operators={
-        **alike("native_layer_norm layer_norm rms_norm _fused_rms_norm", sizes(Reading.LAYER_NORM, 0, 1)),
-        **alike("native_layer_norm_backward _fused_rms_norm_backward", sizes(Reading.LAYER_NORM, 0, 2)),
+        **same_sizes(
+            "native_layer_norm layer_norm rms_norm _fused_rms_norm", sizes(Reading.LAYER_NORM, 0, 1)
+        ),
+        **same_sizes("native_layer_norm_backward _fused_rms_norm_backward", sizes(Reading.LAYER_NORM, 0, 2)),
         "fused_add_rms_norm": sizes(Reading.LAST_AXIS, 0),
         "native_group_norm": sizes(Reading.GROUP_NORM, 0, 3, 6),
         "group_norm": sizes(Reading.GROUP_NORM, 0, 99, 1),
         "native_group_norm_backward": sizes(Reading.GROUP_NORM, 0, 5, 8),
-        **alike(_BATCH_NORMS, sizes(Reading.CHANNELS, 0)),
-        **alike((f"{name}_backward" for name in _BATCH_NORMS), sizes(Reading.CHANNELS, 0)),
+        **same_sizes(_BATCH_NORMS, sizes(Reading.CHANNELS, 0)),
+        **same_sizes((f"{name}_backward" for name in _BATCH_NORMS), sizes(Reading.CHANNELS, 0)),
     },
     words=(
         UserWords(
@@ -61,8 +63,8 @@ SOFTMAX = Family(
     laws=("softmax",),
     table=(TableOperator("softmax", ("rows", "cols")),),
     operators={
-        **alike("_softmax _log_softmax softmax log_softmax _safe_softmax", sizes(Reading.AXIS, 0, 1)),
-        **alike("_softmax_backward_data _log_softmax_backward_data", sizes(Reading.AXIS, 0, 2)),
+        **same_sizes("_softmax _log_softmax softmax log_softmax _safe_softmax", sizes(Reading.AXIS, 0, 1)),
+        **same_sizes("_softmax_backward_data _log_softmax_backward_data", sizes(Reading.AXIS, 0, 2)),
     },
     words=(UserWords(40, "softmax", "softmax logsoftmax"),),
     sequence=Sequence.SOFTMAX,

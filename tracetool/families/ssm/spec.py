@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.arguments import Reading, same_sizes, sizes
 from tracetool.families.spec import Family, Streams, TableOperator, UserWords
 from tracetool.families.ssm.law import SSM_LAWS, ssm_law
 from tracetool.families.ssm.problem import ssm_work
@@ -37,7 +37,7 @@ SSM = Family(
             choices={"phase": ("prefill", "decode", "context", "generation")},
         ),
     ),
-    operators=alike("selective_scan_fwd SelectiveScanFn", sizes(Reading.STATE_SCAN, 0)),
+    operators=same_sizes("selective_scan_fwd SelectiveScanFn", sizes(Reading.STATE_SCAN, 0)),
     words=(UserWords(190, "scan", "ssm mamba lstm gru rnn rwkv"),),
     streams=Streams.OWN,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.arguments import Reading, same_sizes, sizes
 from tracetool.families.spec import Family, Sequence, Streams, TableOperator, UserWords
 from tracetool.families.streaming.problem import stream_counter
 
@@ -40,7 +40,7 @@ COPY = Family(
     shares=(0.07, 0.88, 0.05),
     needs=(("elements",), ("rows", "cols")),
     count=stream_counter(flops=0.0, integer=4.0),
-    operators={"copy": sizes(Reading.COPIED), **alike("cat _cat stack", sizes(Reading.CONCATENATED))},
+    operators={"copy": sizes(Reading.COPIED), **same_sizes("cat _cat stack", sizes(Reading.CONCATENATED))},
     words=(
         UserWords(
             220,
@@ -63,7 +63,7 @@ REDUCTION = Family(
     shares=(0.25, 0.60, 0.15),
     needs=(("elements",), ("rows", "cols")),
     count=stream_counter(flops=1.0),
-    operators=alike(
+    operators=same_sizes(
         "sum mean amax amin max min argmax argmin prod std var any all norm linalg_vector_norm logsumexp "
         "nansum var_mean std_mean count_nonzero aminmax",
         sizes(Reading.REDUCED),
@@ -92,7 +92,7 @@ GATHER_SCATTER = Family(
     operators={
         "embedding": sizes(Reading.EMBEDDING, 0, 1),
         "index_select": sizes(Reading.EMBEDDING, 0, 2),
-        **alike(
+        **same_sizes(
             "reshape_and_cache_flash reshape_and_cache concat_and_cache_mla", sizes(Reading.TOKENS, 0, 2)
         ),
     },
@@ -128,7 +128,7 @@ SCAN = Family(
     shares=(0.15, 0.80, 0.05),
     needs=(("elements",), ("rows", "cols")),
     count=stream_counter(flops=2.0),
-    operators=alike("cumsum cumprod", sizes(Reading.AXIS, 0, 1)),
+    operators=same_sizes("cumsum cumprod", sizes(Reading.AXIS, 0, 1)),
     words=(UserWords(130, "scan", "scan prefix prefixsum cumsum prescan"),),
     streams=Streams.OWN,
 )

@@ -30,7 +30,7 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     n = len(rows)
     crossing = work.link_bytes > 0
     words = np.char.lower(rows.text("kind").astype(str))
-    back = crossing & (_said(words, "dtoh") | _said(words, "d2h"))
+    back = crossing & (_contain(words, "dtoh") | _contain(words, "d2h"))
     rate = c["link_efficiency"] * gpu.pcie_bytes_per_s / np.maximum(rows.number("link_sharers", 1.0), 1.0)
     # pages beyond the host's last cache come from its memory
     near = 1.0 / (1.0 + rows.number("bytes", 0.0) / c["host_cache"])
@@ -38,7 +38,7 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     # a large destination is memory its process never touched: each page faults on its first write
     fresh = back & (rows.number("bytes", 0.0) > c["fresh_bytes"])
     pageable = np.where(fresh, 1.0 / (1.0 / pageable + 1.0 / c["fresh_rate"]), pageable)
-    rate = np.where(_said(words, "pageable"), np.minimum(rate, pageable), rate)
+    rate = np.where(_contain(words, "pageable"), np.minimum(rate, pageable), rate)
     sets = rows.family == names.MEMSET
     start = np.where(sets, c["set_us"], c["inside_us"])
     start = np.where(crossing, c["latency_us"] + np.where(back, c["back_us"], 0.0), start)
@@ -57,7 +57,7 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
+def _contain(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
     return np.asarray(np.char.find(words, word) >= 0)
 
 
@@ -67,7 +67,7 @@ COPY_KINDS = ("inside", "set", "pinned", "pageable", "managed")
 
 def _copy_kind(rows: OperatorColumns) -> Ints:
     words = np.char.lower(rows.text("kind").astype(str))
-    over = np.where(_said(words, "managed"), 4, np.where(_said(words, "pageable"), 3, 2))
+    over = np.where(_contain(words, "managed"), 4, np.where(_contain(words, "pageable"), 3, 2))
     inside = np.where(rows.family == names.MEMSET, 1, 0)
     return np.where(over_link(rows), over, inside).astype(np.int64)
 

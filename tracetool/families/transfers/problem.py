@@ -94,20 +94,20 @@ WITHIN = ("dtod", "d2d")
 
 def over_link(rows: OperatorColumns) -> Bools:
     """Return which copies cross the host or peer link: those whose kind names two sides. Shape (n,)."""
-    return _kind_holds(rows, CROSSING)
+    return _kind_contains(rows, CROSSING)
 
 
 def over_host_link(rows: OperatorColumns) -> Bools:
     """Return which rows are copies between the host's memory and a GPU's. Shape (n,)."""
-    return np.asarray((rows.family == names.MEMCPY) & _kind_holds(rows, _HOST))
+    return np.asarray((rows.family == names.MEMCPY) & _kind_contains(rows, _HOST))
 
 
 def within_gpu(rows: OperatorColumns) -> Bools:
     """Return which rows are copies that state that both ends are in one GPU's memory. Shape (n,)."""
-    return np.asarray((rows.family == names.MEMCPY) & _kind_holds(rows, WITHIN) & ~over_link(rows))
+    return np.asarray((rows.family == names.MEMCPY) & _kind_contains(rows, WITHIN) & ~over_link(rows))
 
 
-def _kind_holds(rows: OperatorColumns, words: tuple[str, ...]) -> Bools:
+def _kind_contains(rows: OperatorColumns, words: tuple[str, ...]) -> Bools:
     """Return which rows' kinds contain any of the words. Shape (n,)."""
     kinds, place = rows.distinct("kind")
     holds = [any(word in kind.lower() for word in words) for kind in kinds]

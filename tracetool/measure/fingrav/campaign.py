@@ -197,7 +197,7 @@ def _profiled(
         all_notes.append(f"{profile.further_runs} further runs would {aim}")
     among = interleaving(activities, samples)
     if among is not None:
-        all_notes.append(_say(among))
+        all_notes.append(_history_note(among))
     return Profiled(name, load_schema("profile").conform(pl.concat(frames)), profile, tuple(all_notes), among)
 
 
@@ -229,7 +229,7 @@ def _deconvolution_record(deconvolution: Deconvolution, *, identifiable: bool) -
     }
 
 
-def _say(among: Interleaving) -> str:
+def _history_note(among: Interleaving) -> str:
     """Return the history term in words."""
     history = among.history
     if history is None:

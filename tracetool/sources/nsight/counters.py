@@ -158,7 +158,7 @@ def _numbers(table: str) -> list[int]:
 def _place(text: str, gpus: Sequence[dict[str, Any]]) -> int | None:
     for column, pattern in _PLACES:
         if stated := pattern.search(text):
-            same = [g for g in gpus if _alike(g[column], stated[0])]
+            same = [g for g in gpus if _is_same_id(g[column], stated[0])]
             if len(same) == 1:
                 return int(same[0]["id"])
     if (index := _INDEX.search(text)) and any(g["id"] == int(index[1]) for g in gpus):
@@ -166,7 +166,7 @@ def _place(text: str, gpus: Sequence[dict[str, Any]]) -> int | None:
     return None
 
 
-def _alike(one: str | None, another: str) -> bool:
+def _is_same_id(one: str | None, another: str) -> bool:
     """Return whether two unique ids or bus addresses are equal; a bus's domain may have 4 or 8 digits."""
     first, second = (t.lower().lstrip("0") for t in (one or "", another))
     return bool(first) and first == second

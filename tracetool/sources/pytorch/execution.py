@@ -178,7 +178,7 @@ def state_shapes(operators: pl.DataFrame, stated: pl.DataFrame) -> tuple[pl.Data
     return operators.with_columns(filled), int(newly_known.sum())
 
 
-def tell_shapes(stated: Mapping[str, pl.DataFrame], profiles: Sequence[Any]) -> list[str]:
+def add_stated_shapes(stated: Mapping[str, pl.DataFrame], profiles: Sequence[Any]) -> list[str]:
     """State the shapes of execution traces in the profiles of the same run, in place; return what was joined.
 
     Parameters

@@ -193,7 +193,7 @@ class _Reader:
             # A damaged time must not move the others: they count from the median.
             starts = slices.start_ns[ended]
             base = np.minimum(np.partition(starts, len(starts) // 2)[len(starts) // 2], _LATEST_NS)
-            near &= _apart(slices.start_ns, base) < _FARTHEST_NS
+            near &= _distance(slices.start_ns, base) < _FARTHEST_NS
             base_ns = int(base)
         number = np.where(near, np.cumsum(near) - 1, -1)
         listed = self.texts.listed
@@ -204,7 +204,7 @@ class _Reader:
         )  # fmt: skip
 
 
-def _apart(a: Wholes, b: Wholes | np.uint64) -> Wholes:
+def _distance(a: Wholes, b: Wholes | np.uint64) -> Wholes:
     """Return the absolute difference of numbers."""
     return np.maximum(a, b) - np.minimum(a, b)
 
@@ -268,7 +268,7 @@ def _blocks(count: int) -> Iterator[tuple[int, int]]:
 
 def _microseconds(later: Wholes, earlier: Wholes | np.uint64) -> Floats:
     """Return times between, each rounded once. [us]"""
-    apart = _apart(later, earlier)
+    apart = _distance(later, earlier)
     between = np.where(later >= earlier, 1, -1) * apart.astype(np.float64) / 1000
     earlier = np.broadcast_to(earlier, len(later))
     for row in np.flatnonzero(apart > _EXACT).tolist():  # of a damaged file
