@@ -51,7 +51,7 @@ def fit_version(cell: Cell, one: Implementation) -> tuple[dict[str, float], str]
     held = cell.half(1)
     error = -errors(law, held, after)
     old, new = (float(np.median(np.abs(np.expm1(e))) * 100.0) for e in (errors(law, held, before), -error))
-    low, high = band(error, len(np.unique(held.data.group)))
+    low, high = band(error, len(np.unique(held.law_rows.group)))
     lines = [
         f'[{cell.law}.in."{cell.stack}".{gpu.architecture}]',
         f"# MdAPE on shapes held back: {gpu.name} {new:.1f} % ({len(error)} rows)",

@@ -58,7 +58,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
 
     Rows that state their library alone take the kernels that its source tells.
     """
-    law, gpu, data = laws()[cell.law], cell.part.gpu, taken(cell.part).data
+    law, gpu, data = laws()[cell.law], cell.part.gpu, taken(cell.part).law_rows
     of_law = tuple(one for one in registry if cell.law in one.laws)
     known = is_known(cell.law, cell.stack, of_law)
     n = len(data.measured_s)
