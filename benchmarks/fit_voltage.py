@@ -8,7 +8,8 @@ readings of cards slowed by their limit far below what others reach at that volt
 they are no points of a curve.
 
 Prints of each curve its numbers, the range of each over cards drawn anew (90 %), the spread between cards
-and the residuals. `architectures/*.toml` holds the numbers, rounded.
+and the residuals, then the clocks read in games over the rated boost clock. `architectures/*.toml` holds the
+curves and `gpus/*.toml` the boost clocks, rounded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from scipy.optimize import least_squares
 
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.core.arrays import Floats
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.names import asked_gpu
 from tracetool.hardware.voltage import VoltageCurve
 
 READINGS = Path(__file__).with_name("voltage_readings.csv")
@@ -147,11 +150,32 @@ def report(family: Family, readings: pl.DataFrame) -> None:
         print(f"    {row['gpu']:28s} {clock} MHz  {read}  {row['state']}")
 
 
+def rated_mhz(card: str) -> float | None:
+    """Return the rated boost clock of the GPU a card's name begins with, None if no sheet states it. [MHz]"""
+    words = card.replace(" GB", "GB").split()
+    named = (asked_gpu(" ".join(words[:count])) for count in range(len(words), 1, -1))
+    name = next((name for name in named if name), None)
+    return load_gpu(name).clock_rated_mhz if name else None
+
+
+def report_boost(readings: pl.DataFrame) -> None:
+    """Print the clocks read in games over the rated one, of those above it: the others were held back."""
+    games = readings.filter((pl.col("state") == "game") & (pl.col("segment") == "geforce"))
+    rated = pl.Series("rated", [rated_mhz(card) for card in games["gpu"]], dtype=pl.Float64)
+    games = games.with_columns(over=pl.col("clock_mhz") / rated).filter(pl.col("over") > 1)
+    print("\nclock in games over the rated boost clock")
+    for (name,), rows in games.group_by("architecture", maintain_order=True):
+        low, high = rows["over"].min(), rows["over"].max()
+        middle = f"median {rows['over'].median():.3f}, {low:.3f} to {high:.3f}"
+        print(f"  {name:18s} {middle}, {rows.height} readings")
+
+
 def main() -> None:
-    """Print every curve."""
+    """Print every curve, and how far cards exceed their rated clock."""
     readings = pl.read_csv(sys.argv[1] if len(sys.argv) > 1 else READINGS)
     for family in FAMILIES:
         report(family, readings)
+    report_boost(readings)
 
 
 if __name__ == "__main__":

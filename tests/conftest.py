@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import settings
@@ -15,28 +14,15 @@ from hypothesis import settings
 # as the command itself does, before numpy is read: small matrices, and a worker for each core
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-_Case = TypeVar("_Case")
-
 #: Whether all combinations are tried, as ``make fuzz`` asks: else a part of the repeats, always the same.
 NIGHTLY = "TRACETOOL_RANDOM" in os.environ
 
 # a busy machine takes any time over an example
 # One commit, one verdict: examples are the same in every run, and new ones are drawn by `make fuzz`.
 settings.register_profile(
-    "patient", deadline=None, derandomize=not NIGHTLY, max_examples=100 if NIGHTLY else 25
+    "patient", deadline=None, derandomize=not NIGHTLY, max_examples=100 if NIGHTLY else 40
 )
 settings.load_profile("patient")
-
-
-def examples(nightly: int) -> int:
-    """Return how many examples are tried where ``make fuzz`` tries so many: else a third, at least ten."""
-    return nightly if NIGHTLY else max(nightly // 3, 10)
-
-
-def some_of(cases: Iterable[_Case], one_in: int) -> list[_Case]:
-    """Return every so manyth case, or all of them under ``make fuzz``."""
-    return list(cases)[:: 1 if NIGHTLY else one_in]
-
 
 ROOT = Path(__file__).resolve().parents[1]
 

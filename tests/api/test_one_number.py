@@ -40,7 +40,7 @@ SAMPLES = {
 }
 #: Measured traces read in a moment, every fourth of them; ``make fuzz`` takes all, of any size. [bytes]
 MOST_BYTES = int(os.environ.get("TRACETOOL_TRACE_BYTES", "20000"))
-EVERY = 1 if "TRACETOOL_TRACE_BYTES" in os.environ else 8
+EVERY = 1 if "TRACETOOL_TRACE_BYTES" in os.environ else 4
 #: What a trace that names no GPU is taken for, by its maker: its numbers must agree on any.
 ANY_GPU = {"nvidia": "a100-sxm", "amd": "mi300x", None: "a100-sxm"}
 #: Of a real run, power logs are left aside: what is measured is not the question.

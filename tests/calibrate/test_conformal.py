@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.calibrate.conformal import LEAST_GROUPS, band, bands, held_inside, percent
 
 
-@settings(deadline=None, max_examples=examples(25))
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 1000), st.integers(1, 6), st.floats(0.01, 0.5))
 def test_bands_hold_on_groups_they_were_not_made_of(seed: int, alike: int, noise: float) -> None:
     """Rows of a group share their error: what counts is how many groups there are, not how many rows."""

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.conftest import examples
 from tracetool.compare.decomposition import Pairs, decompose, log_mean
 
 positive = st.floats(1e-6, 1e6)
@@ -19,7 +18,7 @@ def column(n: int, values: st.SearchStrategy[float]) -> st.SearchStrategy[np.nda
     return arrays(np.float64, n, elements=values)
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=200)
 @given(st.data(), st.integers(1, 6))
 def test_causes_sum_to_the_change_with_no_residual(data: st.DataObject, n: int) -> None:
     draw = {name: data.draw(column(n, maybe)) for name in

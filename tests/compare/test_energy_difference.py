@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetool as tt
-from tests.conftest import examples
 from tests.replay.planted_causes import Job, Planted, clean
 from tests.replay.planted_files import write_planted_cause
 from tests.sentences import close, numbers
@@ -142,7 +141,7 @@ POSITIVE = st.floats(1e-6, 1e6)
 ANY = st.one_of(st.just(0.0), POSITIVE)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(ANY, ANY, ANY, ANY, ANY, POSITIVE, POSITIVE, POSITIVE, POSITIVE), min_size=1, max_size=8

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compare.sides import NO_CLOCKS, STEP, Kernel, make_run, side
-from tests.conftest import examples
 from tracetool.compare.matched import matched_pairs
 from tracetool.compare.pairing import pair_sides
 
@@ -91,7 +90,7 @@ KERNELS = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(KERNELS, min_size=1, max_size=8), st.lists(KERNELS, min_size=1, max_size=8), st.booleans())
 def test_every_launch_is_in_exactly_one_pair(base: list[Kernel], head: list[Kernel], ranges: bool) -> None:
     # one name and shape is one kernel: the family follows from the name

@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.conftest import NIGHTLY
 from tracetool.api.ingest import ingest
 from tracetool.compare.diff import diff_runs
 
@@ -21,7 +20,7 @@ PAIRS = {
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("pair", PAIRS if NIGHTLY else ["vendors"])
+@pytest.mark.parametrize("pair", PAIRS)
 def test_a_real_pair_closes(pair: str, data: Path, tmp_path: Path) -> None:
     runs = [
         ingest([data / "traces" / "kineto" / name], out=tmp_path / f"{side}.tracetool").path

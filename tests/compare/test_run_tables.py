@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.sentences import numbers
 from tracetool.compare.run_tables.batch_curve import (
     CURVE,
@@ -88,7 +87,7 @@ def test_one_batch_more_is_within_the_interval_as_often_as_stated() -> None:
     steps=st.lists(st.one_of(st.none(), st.floats(1.0, 100.0)), min_size=2, max_size=2),
     sizes=st.lists(st.one_of(st.none(), st.floats(0.1, 1e3)), min_size=2, max_size=2),
 )
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_factors_sum_to_the_difference(
     energies: list[float],
     powers: list[float],

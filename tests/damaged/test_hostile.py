@@ -21,7 +21,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.sources.makers import (
     TRACES,
     Sample,
@@ -52,9 +51,7 @@ def _refused(path: Path, out: Path) -> str:
 FLIPPED = [s for s in TRACES if s.format != "nsys_folder"]
 
 
-@settings(
-    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_flipped_bytes_give_a_run_or_one_line(tmp_path: Path, data: st.DataObject) -> None:
     sample: Sample = data.draw(st.sampled_from(FLIPPED))
@@ -77,9 +74,7 @@ def test_flipped_bytes_give_a_run_or_one_line(tmp_path: Path, data: st.DataObjec
         assert set(run.kernels["signature"]) == set(run.signatures["signature"])
 
 
-@settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=st.binary(min_size=1, max_size=4000), head=st.sampled_from(
     [b"", b"SQLite format 3\0", b"\x1f\x8b\x08", b'{"traceEvents":[', b"[", b"PAR1", b"NVIDIA Tegra Profiler Report 1.\n",
      b'{"rocprofiler-sdk-tool":[', b"timestamp, power.draw [W]\n",

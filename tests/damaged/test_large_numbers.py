@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import some_of
 from tests.damaged.fuzz import CASES, Case, read_changed
 
 LARGE = (10**25, -(10**60), 1e308)
@@ -51,7 +50,7 @@ def test_a_number_too_large_is_read_or_refused(case: Case, tmp_path: Path) -> No
         if (document := document_of(raw)) is None:
             continue
         fields = {tuple(k if isinstance(k, str) else "*" for k in at): at for at in places(document)}
-        for turn, at in enumerate(some_of(fields.values(), 3)):
+        for turn, at in enumerate(fields.values()):
             old = put(document, at, LARGE[turn % len(LARGE)])
             text = json.dumps(document).encode()
             file.write_bytes(gzip.compress(text) if raw[:2] == b"\x1f\x8b" else text)

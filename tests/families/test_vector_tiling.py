@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.core.arrays import Floats
 from tracetool.families.gemm.layout import Products, TilePlan
 from tracetool.families.gemm.vector_tiling import TILES, VectorRates, plan_vectors
@@ -42,7 +41,7 @@ def _seconds(plan: TilePlan) -> float:
     return float(plan.serial_cycles[0] / HERTZ + max(plan.core_cycles[0] / HERTZ, plan.memory_s[0]))
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=60)
 @given(SIZES, SIZES, SIZES, st.integers(1, 64))
 def test_blocks_cover_the_product_and_pipes_are_not_beaten(m: int, n: int, k: int, batch: int) -> None:
     plan = _plan(m, n, k, batch)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.forecast.test_diffusion import sd3
 from tests.forecast.test_llama import llama
 from tracetool.core.errors import BadInput
@@ -143,7 +142,7 @@ def test_a_changed_field_gives_a_model_or_one_line(name: str) -> None:
             assert model.parameters > 0
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(sorted(architectures())),
     st.dictionaries(

@@ -108,9 +108,9 @@ def test_a_geforce_accumulates_in_fp32_at_half_rate(name: str) -> None:
     if "tensor_fp16" not in halved or _gpu_document(name).get("segment") is None:
         assert gpu.rate("tensor_fp16") <= gpu.rate("fp16"), "no tensor cores"
         return
-    for pipe, number in halved.items():
-        if pipe not in architecture.shared["compute"]:
-            continue  # its cards' voltage
+    rates = {key: number for key, number in halved.items() if number.unit == "FLOP/clk/SM"}
+    assert rates.keys() == {"tensor_fp16", "tensor_bf16", "tensor_tf32", "tensor_fp8"} & halved.keys()
+    for pipe, number in rates.items():
         professional = architecture.shared["compute"][pipe].value
         assert gpu.rate(pipe) == number.value == professional / 2
     # integers and FP4 are not halved

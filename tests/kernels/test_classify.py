@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.kernels.cases import CASES, SPELLINGS
 from tracetool.kernels.classify import COLUMNS, NAMES, classify_names, read_name
 from tracetool.kernels.grammar import FLAGS, MEANINGS, NUMBERS, TEXTS
@@ -110,7 +109,7 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map("".join)))
 def test_any_text_is_read_or_unknown(name):
     read = read_name(name)

@@ -3,7 +3,6 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.kernels.spelling import normalize
 from tracetool.kernels.symbols import Symbol, split_arguments
 
@@ -30,7 +29,7 @@ def test_a_mangled_name_cut_short_keeps_its_head_and_constants():
     assert "64" in cut.inside
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="ab<>()[]{},: _12&*", max_size=80))
 def test_normal_form_is_stable(text):
     once = normalize(text)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
@@ -39,7 +38,7 @@ def _predicted(rows: OperatorColumns, gpu: Gpu, cap_w: float | None = None) -> P
     return predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz]), anchor=True, power_cap_w=cap_w)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(MODELS),
     family=st.sampled_from(FAMILIES),

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.model.gpu_data import monitored, operators, texts
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
@@ -148,7 +147,7 @@ def test_a_chip_warmed_by_its_leakage_is_at_the_fixed_point(cold: float, leaks: 
     assert cold + made == pytest.approx(power, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=40)
 @given(
     clock=st.sampled_from([510.0, 705.0, 945.0, 1230.0, 1380.0]),
     watt=st.floats(40.0, 240.0),
@@ -165,7 +164,7 @@ def test_an_anchored_kernel_is_itself_where_it_was_measured(
     assert np.isclose(made.power_w[0, 0], watt)
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=40)
 @given(
     dram=st.floats(0.0, 1.0), sm=st.floats(0.0, 1.0), fp32=st.floats(0.0, 1.0), seconds=st.floats(1e-5, 20.0)
 )

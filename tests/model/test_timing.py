@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.model.operators import DECODE, PREFILL, SHAPES, every_family, rows_of
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
@@ -17,7 +16,7 @@ from tracetool.model.timing import time_rows
 
 GPUS = ("h100-sxm", "a100-sxm", "b200-sxm", "t4", "mi300x")
 CLOCKS = np.array([600.0, 900.0, 1200.0, 1500.0])
-LOOSE = settings(deadline=None, max_examples=examples(30))
+LOOSE = settings(deadline=None, max_examples=30)
 gpus = st.sampled_from(GPUS)
 
 

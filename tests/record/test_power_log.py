@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.core.errors import BadInput
 from tracetool.record.clocks import read_pair
 from tracetool.record.log_file import LogFile
@@ -112,9 +111,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return write(tmp_path_factory.mktemp("log") / "power.log", 6)
 
 
-@settings(
-    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 4000), at=st.integers(0, 4000), byte=st.integers(0, 255))
 def test_any_damage_gives_a_table_or_one_line(
     cut: int, at: int, byte: int, whole: bytes, tmp_path: Path

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetool as tt
-from tests.conftest import examples
 from tests.replay.timelines import Step, played, steps
 from tracetool.core.arrays import Floats
 from tracetool.replay.activities import Activities, HostCalls
@@ -59,7 +58,7 @@ def _drawn(made: Replayed, rates: Rates, limit_w: float) -> tuple[float, float, 
 
 
 @given(steps, st.integers(0, 99), st.floats(0.3, 3.0))
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_together_they_keep_the_cap_and_get_done(made: list[Step], seed: int, slower: float) -> None:
     work, calls = played(made)
     duration = work.duration_ns * slower
@@ -87,7 +86,7 @@ def test_together_they_keep_the_cap_and_get_done(made: list[Step], seed: int, sl
 
 
 @given(steps, st.integers(0, 99))
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_was_recorded_under_a_cap_comes_back_under_it(made: list[Step], seed: int) -> None:
     work, calls = played(made)
     rates = _rates(work, work.duration_ns, seed)

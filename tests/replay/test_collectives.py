@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.kernels.meetings import Meetings
 from tracetool.kernels.meetings import meetings as meetings_of
 from tracetool.replay.activities import Activities, HostCalls
@@ -69,7 +68,7 @@ def _replayed(
 
 
 @given(layers)
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_waits_and_transfers_of_two_ranks_are_told_apart(made: list[tuple[float, float]]) -> None:
     work, calls = two_ranks(made)
     again = _replayed(work, calls, (1.0, 1.0))
@@ -81,7 +80,7 @@ def test_waits_and_transfers_of_two_ranks_are_told_apart(made: list[tuple[float,
 
 
 @given(layers, st.sampled_from([(2.0, 2.0), (0.5, 0.5), (3.0, 1.0), (1.0, 2.5)]))
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_at_other_durations_the_wait_follows_the_last_to_arrive(
     made: list[tuple[float, float]], slower: tuple[float, float]
 ) -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.replay.test_collectives import HOST, LATENCY, MOVES, meetings, two_ranks
 from tests.replay.timelines import Step, played
 from tests.replay.timelines import steps as any_steps
@@ -46,7 +45,7 @@ def without(
     return replay(edited, work, work.duration_ns * pace, rates, collective)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(any_steps)
 def test_closed_idle_time_is_gone(steps: list[Step]) -> None:
     work, calls = played(steps)
@@ -88,7 +87,7 @@ def test_idle_time_without_calls_is_closed_too() -> None:
     assert without(bare, calls, idle_of(bare)).idle_ns <= 10_000.0 * len(work)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.floats(50e3, 900e3), st.floats(50e3, 900e3)), min_size=2, max_size=8))
 def test_even_ranks_do_not_wait(layers: list[tuple[float, float]]) -> None:
     work, calls = two_ranks(layers)

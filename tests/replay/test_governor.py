@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.core import compiled
 from tracetool.hardware.load import gpu_names, load_gpu
 from tracetool.replay.governed import held_at
@@ -66,7 +65,7 @@ def test_bursts_shorter_than_the_time_constant_run_as_asked_for() -> None:
     st.floats(0.002, 0.2),
     st.floats(60, 350),
 )
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_mean_over_the_time_constant_keeps_the_cap(
     phases: list[tuple[float, float]], tau: float, before: float
 ) -> None:

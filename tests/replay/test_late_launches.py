@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetool as tt
-from tests.conftest import examples
 from tests.replay.timelines import GAP, LATENCY, Step, played, steps
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.gaps import Gap
@@ -81,7 +80,7 @@ late_steps = st.lists(
 
 
 @given(late_steps.filter(bool), st.floats(0.2, 4.0))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_gaps_add_up_however_late_launches_are(made: list[Step], slower: float) -> None:
     work, calls = played(made)
     graph, _ = dependency_graph(work, calls)

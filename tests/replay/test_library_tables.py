@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.conftest import NIGHTLY
 from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.families.spec import LIBRARY_COLUMNS
 from tracetool.hardware.calibrated import own_calibration
@@ -25,7 +24,7 @@ def test_every_table_of_a_library_is_predicted(data: Path) -> None:
     for path in paths:
         table = pl.read_parquet(path)
         words = [c for c in ("dtype", "kv_dtype", "phase", "kind", *LIBRARY_COLUMNS) if c in table.columns]
-        sample = table.group_by(words, maintain_order=True).head(10 if NIGHTLY else 3).select(table.columns)
+        sample = table.group_by(words, maintain_order=True).head(10).select(table.columns)
         frame = predict_table(sample, table["gpu"][0]).frame
         assert frame.height == sample.height, path.name
         for column in ("duration_us", "duration_low_us", "duration_high_us", "energy_mj"):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.replay.timelines import Step, played
 from tracetool.replay import overlap, scratch
 from tracetool.replay.dependencies import dependency_graph
@@ -26,7 +25,7 @@ def _wrapped(function):
 
 
 @given(st.lists(times, min_size=1, max_size=4), st.booleans())
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_carried_order_is_a_stable_sort(rounds: list[list[int]], some: bool) -> None:
     settle = overlap._settle
     kept = Scratch()

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.replay.timelines import Step, played, steps
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.dependencies import dependency_graph
@@ -29,7 +28,7 @@ def _rates(n: int, duration: np.ndarray, seed: int) -> Rates:
 
 
 @given(steps, st.integers(0, 99), st.floats(0.3, 3.0), st.sampled_from([np.inf, LIMIT]))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_curve_holds_kernels_and_gaps_and_keeps_the_cap(
     made: list[Step], seed: int, slower: float, limit: float
 ) -> None:

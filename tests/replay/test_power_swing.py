@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.replay.power import PowerCurve
 from tracetool.replay.power_over_time import power_over_time
 from tracetool.replay.power_swing import HIGHEST_HZ, LOWEST_HZ, means_over, spectrum, swing_record
@@ -27,7 +26,7 @@ def _square(period_ms: float, low: float, high: float, periods: int) -> PowerCur
 
 
 @given(st.floats(0.3, 18.0), st.floats(5.0, 200.0), st.floats(20.0, 60.0))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_sine_has_its_amplitude_at_its_frequency(hertz: float, amplitude: float, seconds: float) -> None:
     edge = np.arange(int(seconds * 100) + 1) * 0.01
     turns = 2 * np.pi * hertz

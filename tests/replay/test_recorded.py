@@ -13,7 +13,7 @@ from tracetool.core.errors import TracetoolError
 from tracetool.replay.predict_run import predict_run
 
 #: Larger traces are tried by ``make fuzz`` and benchmarks/recorded_makespan.py. [bytes]
-LARGEST = 130_000 if NIGHTLY else 30_000
+LARGEST = 130_000 if NIGHTLY else 40_000
 
 
 @pytest.mark.data

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tests.replay.timelines import Step, played, steps
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.gaps import Gap
@@ -30,7 +29,7 @@ def _none(n: int) -> np.ndarray:
 
 
 @given(steps)
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_recorded_durations_give_the_recording_back(made: list[Step]) -> None:
     work, calls = played(made)
     graph, _ = dependency_graph(work, calls)
@@ -40,7 +39,7 @@ def test_recorded_durations_give_the_recording_back(made: list[Step]) -> None:
 
 
 @given(steps, st.sampled_from([1.3, 2.0, 5.0]))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_slower_kernels_wait_as_the_simulation_says(made: list[Step], slower: float) -> None:
     """Waits, queues and host time of a one-stream program are known well enough to predict it."""
     one = [replace(s, stream=min(s.stream, 0)) for s in made]
@@ -53,7 +52,7 @@ def test_slower_kernels_wait_as_the_simulation_says(made: list[Step], slower: fl
 
 
 @given(steps, st.integers(0, 99), st.floats(0.2, 4.0))
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_kernels_and_gaps_add_up_to_the_device(made: list[Step], seed: int, slower: float) -> None:
     work, calls = played(made)
     graph, _ = dependency_graph(work, calls)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import examples
 from tracetool.replay.iterations import iterations
 from tracetool.replay.tree import Costs, tree
 
@@ -70,7 +69,7 @@ def test_steps_join_in_the_tree_whatever_their_number() -> None:
     ),
     st.lists(st.one_of(st.none(), st.integers(0, 25)), min_size=1, max_size=20),
 )
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_any_nesting_even_a_cycle_loses_no_energy(
     rows: list[tuple[str, int | None]], of: list[int | None]
 ) -> None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetool as tt
-from tests.conftest import Tool, examples
+from tests.conftest import Tool
 from tests.report.trace_processor import rows_of
 from tests.sources.packet_reader import Slice, slices
 from tracetool.report.export.lanes import lanes_of
@@ -278,7 +278,7 @@ def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
             return value % 2**64, at
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=40)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=8))
 def test_columns_of_varints_hold_their_rows_in_bytes_of_one_length(values: list[int]) -> None:
     rows = varints(np.array(values))
@@ -293,7 +293,7 @@ def test_columns_of_varints_hold_their_rows_in_bytes_of_one_length(values: list[
     assert len(varints(np.full(3, values[0])).written()) == 3 * len(varint(values[0] % 2**64))
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.booleans(), st.booleans()), min_size=1, max_size=8))
 def test_messages_have_the_parts_that_are_there(rows: list[tuple[int, bool, bool]]) -> None:
     values = np.array([v for v, _, _ in rows])
@@ -320,7 +320,7 @@ def test_messages_have_the_parts_that_are_there(rows: list[tuple[int, bool, bool
     assert at == len(raw)
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)), max_size=25), st.booleans()
 )

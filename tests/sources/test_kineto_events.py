@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.conftest import examples
 from tests.sources.makers import kineto_document, kineto_events
 from tracetool.core.errors import BadInput
 from tracetool.core.progress import Silent
@@ -52,7 +51,7 @@ def _changed(changes: list[tuple[int, bool, int, Any]]) -> list[Any]:
     return events
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(changes=_changes(_ODD + _STAMPS), bare=st.booleans(), alone=st.booleans())
 def test_odd_fields_give_rows_or_one_line(
     changes: list[tuple[int, bool, int, Any]], bare: bool, alone: bool
@@ -68,7 +67,7 @@ def test_odd_fields_give_rows_or_one_line(
             assert frame.select(pl.col("duration_ns").min()).item() >= 0
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(changes=_changes(_ODD), chunk=st.integers(64, 900), at_once=st.integers(1, 9))
 def test_how_the_file_is_cut_does_not_show(
     changes: list[tuple[int, bool, int, Any]], chunk: int, at_once: int

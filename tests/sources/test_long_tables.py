@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.conftest import examples
 from tracetool.sources import columns, linking, signatures
 from tracetool.sources.columns import each_distinct, look_up, narrow
 from tracetool.sources.nesting import last_not_after, nest
@@ -101,7 +100,7 @@ _WHOLE = st.one_of(st.none(), st.integers(0, 3), st.integers(-(2**63), 2**63 - 1
 _ROWS = st.lists(st.tuples(_WHOLE, _WHOLE, _WHOLE, st.sampled_from([None, "a", "b", ""])), max_size=30)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(rows=_ROWS)
 def test_equal_rows_have_equal_numbers_and_no_others(rows: list[tuple[int | None, ...]]) -> None:
     kinds = {"a": pl.Int64(), "b": pl.Int64(), "c": pl.Int64(), "t": pl.String()}
@@ -111,7 +110,7 @@ def test_equal_rows_have_equal_numbers_and_no_others(rows: list[tuple[int | None
     assert len(told) == len(set(rows))
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     known=st.lists(st.integers(-9, 9), max_size=12).map(sorted),
     asked=st.lists(st.one_of(st.none(), st.integers(-11, 11)), max_size=12),
@@ -141,7 +140,7 @@ def test_each_distinct_text_is_looked_at_once(kind: pl.DataType) -> None:
 _KEYS = st.one_of(st.none(), st.integers(-3, 6), st.integers(2**40, 2**40 + 2))
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     asked=st.lists(_KEYS, max_size=20),
     alike=st.booleans(),

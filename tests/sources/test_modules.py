@@ -13,11 +13,7 @@ import polars as pl
 import pytest
 
 import tracetool as tt
-from tests.conftest import NIGHTLY
 from tests.sources.makers import kineto_document
-
-#: Larger traces are read by ``make fuzz``. [bytes]
-MOST_BYTES = 1_000_000 if NIGHTLY else 100_000
 
 ENGINE = "autograd::engine::evaluate_function"
 Span = tuple[int, int, dict[str, Any]]
@@ -95,8 +91,6 @@ def test_module_time_equals_a_walk_of_every_trace(data: Path, tmp_path: Path) ->
     for path in sorted((data / "traces" / "kineto").iterdir()):
         if b"nn.Module: " not in _text(path):
             continue
-        if path.stat().st_size > MOST_BYTES:
-            continue
         events = _events(path)
         run = tt.ingest(path, out=tmp_path / f"{walked}.tracetool")
         assert _of_run(run) == dict(_walk(events)), path.name
@@ -105,7 +99,7 @@ def test_module_time_equals_a_walk_of_every_trace(data: Path, tmp_path: Path) ->
         )
         assert Counter(run.table("modules")["name"].to_list()) == calls
         walked += 1
-    assert walked >= (5 if NIGHTLY else 3)
+    assert walked >= 5
 
 
 def _event(cat: str, name: str, tid: int, start: float, length: float, **args: Any) -> dict[str, Any]:

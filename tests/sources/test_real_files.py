@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.conftest import NIGHTLY, some_of
+from tests.conftest import NIGHTLY
 from tests.damaged.counts import COUNTS
 from tests.sources.makers import kineto_document, kineto_events, nsys_sqlite, nsys_tables, write_tables
 from tracetool.api.ingest import ingest
@@ -114,7 +114,7 @@ def _truth(path: Path) -> tuple[int, dict[str, int]]:
 
 @pytest.mark.data
 def test_every_profiler_file_gives_each_kernels_time_to_the_nanosecond(data: Path, tmp_path: Path) -> None:
-    most = 1_000_000 if NIGHTLY else 50_000  # bytes; larger ones stand in the other tests of real traces
+    most = 1_000_000 if NIGHTLY else 200_000  # bytes; larger ones stand in the other tests of real traces
     for path in sorted(p for p in (data / "traces" / "kineto").iterdir() if p.stat().st_size < most):
         count, total = _truth(path)
         run = Run.open(ingest([path], out=tmp_path / "run"))
@@ -127,7 +127,7 @@ def test_every_profiler_file_gives_each_kernels_time_to_the_nanosecond(data: Pat
 @pytest.mark.data
 def test_every_other_trace_is_read_as_sql_counts_or_explained(data: Path, tmp_path: Path) -> None:
     read: Counter[str] = Counter()
-    for path in some_of(sorted((data / "traces").glob("[nr]*/*")), 2):
+    for path in sorted((data / "traces").glob("[nr]*/*")):
         try:
             run = Run.open(ingest([path], out=tmp_path / "run"))
         except TracetoolError as error:
@@ -142,10 +142,9 @@ def test_every_other_trace_is_read_as_sql_counts_or_explained(data: Path, tmp_pa
             rejected = sum(source["rejected"] for source in run.info["sources"])
             recorded = run.kernels.filter(pl.col("kind") != "graph").height
             assert recorded + rejected == COUNTS[form](path), path.name
-    least = 10 if NIGHTLY else 4
-    assert read.total() >= 5 * least
-    assert read["nsys_sqlite"] >= least
-    assert read["rocprof_db"] >= least
+    assert read.total() >= 50
+    assert read["nsys_sqlite"] >= 10
+    assert read["rocprof_db"] >= 10
 
 
 @pytest.mark.data

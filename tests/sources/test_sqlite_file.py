@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.conftest import examples
 from tracetool.core.errors import BadInput
 from tracetool.sources.detect import readable
 from tracetool.sources.format import ReadOptions
@@ -234,7 +233,7 @@ def test_text_that_is_no_utf8_becomes_replacement_characters(tmp_path: Path) -> 
         assert found["name"].to_list() == [r[0] for r in db.execute("SELECT name FROM t")]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     flips=st.lists(st.tuples(st.integers(0, 200_000), st.integers(0, 255)), min_size=1, max_size=6),
     cut=st.integers(0, 3),

@@ -13,7 +13,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.conftest import NIGHTLY
 from tests.tables import kill_points
 from tracetool.core.errors import BadInput
 from tracetool.tables import run_folder, scratch
@@ -24,8 +23,6 @@ from tracetool.tables.write import aside_file
 
 #: More file system calls than any replacement makes.
 MOST_CALLS = 200
-#: At every so manyth of them a writer is killed; ``make fuzz`` kills it at each.
-KILLED_AT = 1 if NIGHTLY else 3
 
 
 def _write(path: Path, kernels: int) -> Path:
@@ -56,7 +53,7 @@ def test_a_killed_writer_leaves_the_old_run_or_the_new_one(tmp_path: Path, manne
     work, run = tmp_path / "work", tmp_path / "work" / "run"
     new = _write(tmp_path / "new", 7)
     outcomes = []
-    for call in range(1, MOST_CALLS, KILLED_AT):
+    for call in range(1, MOST_CALLS):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         if not first:
@@ -74,7 +71,7 @@ def test_a_killed_writer_leaves_the_old_run_or_the_new_one(tmp_path: Path, manne
         assert [p.name for p in work.iterdir()] == ["run"], "scratch of the killed process stays"
         assert _held(run) == (5, 1)
         assert first or (run / "notes.txt").read_text() == "the user's"
-    assert call < MOST_CALLS - KILLED_AT
+    assert call < MOST_CALLS - 1
     assert set(outcomes) == ({7} if first else {3, 7})
 
 

@@ -61,8 +61,11 @@ def with_parents(
     if not called or not library or not law.parent or _named(of_law, library, called):
         return of_law
     pool = implementations(law.parent) if available is None else available
-    lent = tuple(one for one in _named(pool, library, called) if _may_lend(one.laws.get(law.parent)))
-    return (*of_law, *(replace(one, laws={**one.laws, law.name: _lent(law, one)}) for one in lent))
+    of_parent = tuple(one for one in _named(pool, library, called) if _may_lend(one.laws.get(law.parent)))
+    return (
+        *of_law,
+        *(replace(one, laws={**one.laws, law.name: _as_parent(law, one)}) for one in of_parent),
+    )
 
 
 def _may_lend(fitted: FittedLaw | None) -> bool:
@@ -80,7 +83,7 @@ def _named(pool: tuple[Implementation, ...], library: str, called: str) -> tuple
     )
 
 
-def _lent(law: Law, one: Implementation) -> FittedLaw:
+def _as_parent(law: Law, one: Implementation) -> FittedLaw:
     """Return the parent's fit as one of ``law``; choices, such as tables of tiles, stay the law's own."""
     fitted = one.laws[law.parent]
 
