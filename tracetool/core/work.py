@@ -35,10 +35,9 @@ class Work:
         count_names = {f.name for f in fields(cls)}
         if unknown := set(counts) - count_names:
             raise TypeError(f"not counts of work: {sorted(unknown)}")
-        filled = {
-            name: np.broadcast_to(np.asarray(counts.get(name, 0.0), np.float64), (n,)).copy()
-            for name in count_names
-        }
+        filled = {name: np.zeros(n) for name in count_names}
+        for name, count in counts.items():
+            filled[name][:] = count
         return cls(**filled)
 
     def put(self, rows: Numbers, counts: Work) -> None:

@@ -92,6 +92,9 @@ def alike_collectives(run: Run) -> Ints:
     -----
     They agree in operation and size, in their process group and its numbering where the profiler states them.
     """
+    device = run.table("kernels", ("device",))["device"]
+    if device.n_unique() < 2:
+        return np.full(len(device), -1, np.int64)
     signatures = run.signatures.sort("signature")
     kind = signatures.select(pl.struct(*(c for c in _ALIKE if c in signatures.columns)).rank("dense"))
     by_signature = np.where(
@@ -119,10 +122,10 @@ def run_meetings(run: Run) -> Meetings:
     Activities are numbered as in its kernels table, arrivals counted from its first start.
     """
     kernels = run.table("kernels", ("start_ns", "duration_ns", "device"))
-    no_collective = np.full(kernels.height, -1, np.int64)
-    alike = alike_collectives(run) if kernels["device"].n_unique() > 1 else no_collective
     since = kernels["start_ns"].to_numpy() - _origin_ns(kernels)
-    return meetings(since, since + kernels["duration_ns"].to_numpy(), kernels["device"].to_numpy(), alike)
+    return meetings(
+        since, since + kernels["duration_ns"].to_numpy(), kernels["device"].to_numpy(), alike_collectives(run)
+    )
 
 
 def _origin_ns(kernels: pl.DataFrame) -> int:

@@ -30,36 +30,61 @@ _WITHIN_GPU: Final = "dto[da]|ato[da]|d2d|device[_ -]?to[_ -]?device"
 _COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
-def transfer_kind() -> pl.Expr:
+def transfer_kind(frame: pl.DataFrame) -> pl.Series:
     """Return the ``kind`` of transfers: a collective's class or an activity, and words of its name.
 
     A word is added where the class does not hold it already: ``all_reduce``, ``memcpy htod pageable``. Copies
     within a GPU all say ``dtod``.
+
+    Parameters
+    ----------
+    frame : DataFrame, n rows
+        Signatures with ``name``, ``family``, ``op``, ``activity`` and ``call_family``.
+
+    Returns
+    -------
+    Series, n rows
+        The activity alone for what is no transfer.
     """
+    is_named_collective = pl.col("family") == names.COLLECTIVE
     listed = pl.col("activity").is_in(_ACTIVITIES)
-    collective = ~listed & (
-        (pl.col("family") == names.COLLECTIVE) | (pl.col("call_family") == names.COLLECTIVE)
-    ).fill_null(value=False)
-    stated = pl.when(pl.col("family") == names.COLLECTIVE).then(pl.col("op")).otherwise("activity")
-    of_name = pl.col("name").str.to_lowercase()
-    words = [
-        pl.when(collective & _contains(of_name, word) & ~_contains(stated.fill_null(""), word)).then(
-            pl.lit(word)
-        )
-        for word in _COLLECTIVES
-    ]
-    words += [
-        pl.when(listed & of_name.str.contains(word, literal=True)).then(pl.lit(word)) for word in _COPY_WORDS
-    ]
-    words.append(pl.when(listed & of_name.str.contains(_WITHIN_GPU)).then(pl.lit(WITHIN[0])))
-    joined = pl.concat_str(stated, *words, separator=" ", ignore_nulls=True)
-    return pl.when(joined == "").then(None).otherwise(joined).alias("kind")
+    collective = ~listed & (is_named_collective | (pl.col("call_family") == names.COLLECTIVE))
+    of = frame.select(
+        "name",
+        listed=listed.fill_null(value=False),
+        collective=collective.fill_null(value=False),
+        kind=pl.when(is_named_collective).then(pl.col("op")).otherwise("activity"),
+    )
+    kind = of["kind"]
+    transfers = (of["listed"] | of["collective"]).arg_true()
+    if transfers.len():
+        kind = kind.scatter(transfers, _with_words(of[transfers]))
+    return pl.select(pl.when(kind != "").then(kind).alias("kind")).to_series()
 
 
-def _contains(text: pl.Expr, word: str) -> pl.Expr:
-    """Return whether a text contains a word, case, hyphens and underscores aside."""
-    plain = text.str.to_lowercase().str.replace_all("[_-]", "")
-    return plain.str.contains(word.replace("_", ""), literal=True)
+def _with_words(transfers: pl.DataFrame) -> pl.Series:
+    """Return the kind of each transfer with the words its name adds."""
+    frame = transfers.with_columns(name=pl.col("name").str.to_lowercase())
+    frame = frame.with_columns(
+        plain_name=_plain(pl.col("name")), plain_kind=_plain(pl.col("kind").fill_null(""))
+    )
+    words = []
+    for word in _COLLECTIVES:
+        is_new, plain = pl.col("collective"), word.replace("_", "")
+        is_new &= pl.col("plain_name").str.contains(plain, literal=True)
+        is_new &= ~pl.col("plain_kind").str.contains(plain, literal=True)
+        words.append(pl.when(is_new).then(pl.lit(word)))
+    for word in _COPY_WORDS:
+        said = pl.col("listed") & pl.col("name").str.contains(word, literal=True)
+        words.append(pl.when(said).then(pl.lit(word)))
+    within = pl.col("listed") & pl.col("name").str.contains(_WITHIN_GPU)
+    words.append(pl.when(within).then(pl.lit(WITHIN[0])))
+    return frame.select(pl.concat_str("kind", *words, separator=" ", ignore_nulls=True)).to_series()
+
+
+def _plain(text: pl.Expr) -> pl.Expr:
+    """Return a text without case, hyphens and underscores."""
+    return text.str.to_lowercase().str.replace_all("[_-]", "")
 
 
 #: Families that profilers list as activities.
@@ -141,7 +166,7 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("call_head_dim_v", pl.col("head_dim_v").cast(pl.Float64)).alias("head_dim_v"),
         pl.coalesce(pl.col("causal").cast(pl.Float64), "call_causal").alias("causal"),
         pl.coalesce("block_threads", pl.col("threads").cast(pl.Float64)).alias("threads"),
-        transfer_kind(),
+        transfer_kind(frame),
     ).with_columns(pl.col("main") & pl.col("priced_as").is_null())
 
 

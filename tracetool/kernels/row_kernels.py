@@ -109,10 +109,13 @@ def row_kernels(frame: pl.DataFrame) -> pl.DataFrame:
         With ``row_reads``, ``row_writes`` (tensors), ``reads_again`` (times) and ``row_loads``: loads a thread
         makes one after another for an element it works on.
     """
-    which = pl.lit(None, dtype=pl.Int64)
-    for place in reversed(range(len(ROW_KERNELS))):
-        which = pl.when(pl.col("name").str.contains(ROW_KERNELS[place].name)).then(place).otherwise(which)
-    which = pl.when(pl.col("family").is_in(_ROWWISE)).then(which)
+    which = pl.Series("_kernel", [None], dtype=pl.Int64).new_from_index(0, frame.height)
+    rowwise = frame["family"].is_in(_ROWWISE).fill_null(value=False).arg_true()
+    if rowwise.len():
+        first = pl.lit(None, dtype=pl.Int64)
+        for place in reversed(range(len(ROW_KERNELS))):
+            first = pl.when(pl.col("name").str.contains(ROW_KERNELS[place].name)).then(place).otherwise(first)
+        which = which.scatter(rowwise, frame[rowwise].select(first).to_series())
     size = pl.col("dtype").replace_strict(BYTES, default=4.0, return_dtype=pl.Float64)
     table = pl.DataFrame({
         "_kernel": range(len(ROW_KERNELS)),
@@ -122,8 +125,6 @@ def row_kernels(frame: pl.DataFrame) -> pl.DataFrame:
         "row_loads": [kernel.loads for kernel in ROW_KERNELS],
         "_wide": [kernel.wide for kernel in ROW_KERNELS],
     }).with_columns(pl.col(pl.Float64).fill_nan(None))  # fmt: skip
-    joined = frame.with_columns(which.alias("_kernel")).join(
-        table, on="_kernel", how="left", maintain_order="left"
-    )
+    joined = frame.with_columns(which).join(table, on="_kernel", how="left", maintain_order="left")
     loads = pl.when("_wide").then(pl.col("row_loads") * size / _WIDEST).otherwise("row_loads")
     return joined.with_columns(loads.alias("row_loads")).drop("_kernel", "_wide")

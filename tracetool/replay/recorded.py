@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.core.interval import Z90
@@ -100,8 +100,8 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
 
 #: A reading counts as one under load from this utilization on.
 _LOADED: Final = 0.5
-#: Clocks tried for kernels that the power limit slowed while they were recorded.
-_STEPS: Final = 16
+#: Clocks tried for kernels that the power limit slowed while they were recorded: so many strides, of so many steps.
+_STRIDES, _STRIDE = 3, 5
 #: Powers this close are one, as at all clocks of one voltage. [1] A prior.
 _SAME_POWER: Final = 1e-3
 #: Clocks this close are one. [MHz]
@@ -257,23 +257,25 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     the highest clock that takes no more than the lowest does.
     """
     boost, sd = gpu.clock_boost_mhz, power_calibration_of(gpu).relative_sd
-    clocks = np.linspace(max(gpu.clock_min_mhz, 0.4 * boost), boost, _STEPS)
+    clocks = np.linspace(max(gpu.clock_min_mhz, 0.4 * boost), boost, _STRIDES * _STRIDE + 1)
     settled, never = np.full(len(rows), boost), np.zeros(len(rows), np.bool_)
-    hot = np.flatnonzero(_power_at(rows, gpu, settled) > cap_w)
+    at_boost = _power_at(rows, gpu, settled)
+    hot = np.flatnonzero(at_boost > cap_w)
     if not len(hot):
         return settled, never
-    hot_rows = rows.take(hot)
-    # Power grows with the clock: the last step within the limit is found by halving what is left of them.
-    at, above = np.zeros(len(hot), np.int64), np.full(len(hot), _STEPS - 1)
-    low, high = (_power_at(hot_rows, gpu, clocks[step]) for step in (at, above))
-    never[hot] = low > cap_w * np.exp(Z90 * sd)
-    least_w = np.maximum(cap_w, low * (1.0 + _SAME_POWER))
-    while (above - at > 1).any():
-        middle = (at + above) // 2
-        power = _power_at(hot_rows, gpu, clocks[middle])
-        within = power <= least_w
-        at, low = np.where(within, middle, at), np.where(within, power, low)
-        above, high = np.where(within, above, middle), np.where(within, high, power)
+    hot_rows, each = rows.take(hot), np.arange(len(hot))
+    # Power grows with the clock: the last step within the limit lies between two strides, one of which is.
+    strides = np.arange(_STRIDES) * _STRIDE
+    of_strides = _powers_at(hot_rows, gpu, np.broadcast_to(clocks[strides], (len(hot), _STRIDES)))
+    of_strides = np.column_stack([of_strides, at_boost[hot]])
+    never[hot] = of_strides[:, 0] > cap_w * np.exp(Z90 * sd)
+    least_w = np.maximum(cap_w, of_strides[:, 0] * (1.0 + _SAME_POWER))
+    stride = _last_within(of_strides, least_w)
+    steps = stride[:, None] * _STRIDE + np.arange(1, _STRIDE)
+    between_strides = _powers_at(hot_rows, gpu, clocks[steps])
+    of_steps = np.column_stack([of_strides[each, stride], between_strides, of_strides[each, stride + 1]])
+    step = _last_within(of_steps, least_w)
+    at, low, high = stride * _STRIDE + step, of_steps[each, step], of_steps[each, step + 1]
     share = np.clip((least_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
     between = clocks[at] + share * (clocks[1] - clocks[0])
     # The governor takes supported clocks only: else the replay is one step wrong.
@@ -306,6 +308,18 @@ def _with_clock(rows: OperatorColumns, clock_mhz: Floats, low_mhz: Floats | None
     low = clock_mhz if low_mhz is None else low_mhz
     both = {"recorded_clock_mhz": clock_mhz, "recorded_clock_low_mhz": low}
     return replace(rows, columns={**rows.columns, **both})
+
+
+def _last_within(power_w: Floats, most_w: Floats) -> Ints:
+    """Return the last column but one before the first that takes more, the first at least. (n, c), (n,)"""
+    more = power_w[:, 1:-1] > most_w[:, None]
+    return np.where(more.any(axis=1), more.argmax(axis=1), more.shape[1])
+
+
+def _powers_at(rows: OperatorColumns, gpu: Gpu, clocks_mhz: Floats) -> Floats:
+    """Power of each row had its measured time been at each of its clocks, whatever the limit. (n, c) [W]"""
+    repeated = rows.take(np.repeat(np.arange(len(rows)), clocks_mhz.shape[1]))
+    return _power_at(repeated, gpu, clocks_mhz.ravel()).reshape(clocks_mhz.shape)
 
 
 def _power_at(rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Floats:

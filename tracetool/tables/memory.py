@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -156,10 +157,8 @@ def check_parquet(
         :data:`HARMLESS_BYTES`), or that need more memory than is available.
     """
     try:
-        parquet = _is_parquet(path)
-        scan = pl.scan_parquet(path, glob=False) if parquet else pl.scan_ipc(path, glob=False)
-        schema = scan.collect_schema()
-        rows = int(scan.select(pl.len()).collect().item())
+        stat = path.stat()
+        parquet, schema, rows = _declared(path, (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
         return
     read = {n: kind for n, kind in schema.items() if columns is None or n in columns}
@@ -167,14 +166,22 @@ def check_parquet(
     nested = {n for n, kind in read.items() if kind.is_nested()}
     if nested and parquet:
         decoded += _nested(path, nested)
-    cap = max(HARMLESS_BYTES, ratio_cap(max_ratio or 200.0) * path.stat().st_size)
+    cap = max(HARMLESS_BYTES, ratio_cap(max_ratio or 200.0) * stat.st_size)
     if decoded > cap:
         raise BadInput.in_file(
             path,
-            f"declares {rows:,} rows, {decoded / 2**30:.1f} GiB from {path.stat().st_size / 1e6:.1f} MB",
+            f"declares {rows:,} rows, {decoded / 2**30:.1f} GiB from {stat.st_size / 1e6:.1f} MB",
             "set TRACETOOL_MAX_GZ_RATIO higher if it is real",
         )
     check_memory(path, COPIES * decoded + rows * per_row, f"its {rows:,} rows")
+
+
+@lru_cache(maxsize=64)
+def _declared(path: Path, _version: tuple[int, ...]) -> tuple[bool, pl.Schema, int]:
+    """Return whether a file is Parquet, its columns and its rows; a run's tables are read some columns a time."""
+    parquet = _is_parquet(path)
+    scan = pl.scan_parquet(path, glob=False) if parquet else pl.scan_ipc(path, glob=False)
+    return parquet, scan.collect_schema(), int(scan.select(pl.len()).collect().item())
 
 
 def _width(kind: pl.DataType) -> int:

@@ -75,7 +75,10 @@ class TableSchema:
         ValueError
             If a column that may not be null is absent or holds nulls: a fault of the reader.
         """
-        return self.conform_lazily(frame).collect()
+        frame, expressions = self._changes(frame)
+        return (frame.with_columns(expressions) if expressions else frame).select(
+            c.name for c in self.columns
+        )
 
     def conform_lazily(self, frame: pl.DataFrame) -> pl.LazyFrame:
         """Return the same as :meth:`conform`, made as it is written: big tables are never widened in memory.
@@ -85,27 +88,35 @@ class TableSchema:
         ValueError
             If a column that may not be null is absent or holds nulls: a fault of the reader.
         """
+        frame, expressions = self._changes(frame)
+        # columns that are all absent are as long as the table
+        return frame.lazy().with_columns(expressions).select(c.name for c in self.columns)
+
+    def _changes(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.Expr]]:
+        """Return the frame under today's names, and the columns that are not yet what the schema says."""
         frame = frame.rename(self.renamed(frame.columns))
+        types = frame.schema
         expressions = []
         for c in self.columns:
-            self._require_plain(c, frame.schema.get(c.name))
+            stored, wanted = types.get(c.name), _TYPES[c.type]
+            self._require_plain(c, stored)
             read = from_text(c.name, frame) if c.type.startswith("list") else None
+            if stored is None and read is None and c.default is None and not c.nullable:
+                raise ValueError(f"table {self.name}: column {c.name} is absent")
+            nulls = frame[c.name].null_count() if stored is not None else 0
             if read is not None:
                 expressions.append(read)
             elif c.default is not None:
-                value = pl.col(c.name) if c.name in frame.columns else pl.lit(None)
-                expressions.append(value.cast(_TYPES[c.type]).fill_null(c.default).alias(c.name))
-                continue
-            elif c.name in frame.columns:
-                expressions.append(pl.col(c.name).cast(_TYPES[c.type]))
-            elif c.nullable:
-                expressions.append(pl.lit(None, dtype=_TYPES[c.type]).alias(c.name))
-            else:
-                raise ValueError(f"table {self.name}: column {c.name} is absent")
-            if not c.nullable and c.name in frame.columns and frame[c.name].null_count():
+                value = pl.col(c.name) if stored is not None else pl.lit(None)
+                if nulls or stored != wanted:
+                    expressions.append(value.cast(wanted).fill_null(c.default).alias(c.name))
+            elif stored is None:
+                expressions.append(pl.lit(None, dtype=wanted).alias(c.name))
+            elif stored != wanted:
+                expressions.append(pl.col(c.name).cast(wanted))
+            if nulls and not c.nullable and c.default is None:
                 raise ValueError(f"table {self.name}: column {c.name} holds nulls")
-        # columns that are all absent are as long as the table
-        return frame.lazy().with_columns(expressions).select(c.name for c in self.columns)
+        return frame, expressions
 
     def _require_plain(self, column: Column, stored: pl.DataType | None) -> None:
         """Raise ValueError where a column holds structures: a cast changes what is in them, not them."""
