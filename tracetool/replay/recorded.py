@@ -100,7 +100,7 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
 
 #: A reading counts as one under load from this utilization on.
 _LOADED: Final = 0.5
-#: Clocks tried for kernels that the power limit slowed while they were recorded: so many strides, of so many steps.
+#: Clocks tried for kernels that the power limit slowed while they were recorded: strides, and steps of each.
 _STRIDES, _STRIDE = 3, 5
 #: Powers this close are one, as at all clocks of one voltage. [1] A prior.
 _SAME_POWER: Final = 1e-3

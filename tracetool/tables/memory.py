@@ -178,7 +178,7 @@ def check_parquet(
 
 @lru_cache(maxsize=64)
 def _declared(path: Path, _version: tuple[int, ...]) -> tuple[bool, pl.Schema, int]:
-    """Return whether a file is Parquet, its columns and its rows; a run's tables are read some columns a time."""
+    """Return whether a file is Parquet, its columns and rows: a run's tables are read in several parts."""
     parquet = _is_parquet(path)
     scan = pl.scan_parquet(path, glob=False) if parquet else pl.scan_ipc(path, glob=False)
     return parquet, scan.collect_schema(), int(scan.select(pl.len()).collect().item())
