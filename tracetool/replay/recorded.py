@@ -313,7 +313,8 @@ def _with_clock(rows: OperatorColumns, clock_mhz: Floats, low_mhz: Floats | None
 def _last_within(power_w: Floats, most_w: Floats) -> Ints:
     """Return the last column but one before the first that takes more, the first at least. (n, c), (n,)"""
     more = power_w[:, 1:-1] > most_w[:, None]
-    return np.where(more.any(axis=1), more.argmax(axis=1), more.shape[1])
+    within: Ints = np.where(more.any(axis=1), more.argmax(axis=1), more.shape[1])
+    return within
 
 
 def _powers_at(rows: OperatorColumns, gpu: Gpu, clocks_mhz: Floats) -> Floats:
