@@ -52,11 +52,11 @@ def transfer_kind(frame: pl.DataFrame) -> pl.Series:
     of = frame.select(
         "name",
         listed=listed.fill_null(value=False),
-        collective=collective.fill_null(value=False),
+        is_collective=collective.fill_null(value=False),
         kind=pl.when(is_named_collective).then(pl.col("op")).otherwise("activity"),
     )
     kind = of["kind"]
-    transfers = (of["listed"] | of["collective"]).arg_true()
+    transfers = (of["listed"] | of["is_collective"]).arg_true()
     if transfers.len():
         kind = kind.scatter(transfers, _with_words(of[transfers]))
     return pl.select(pl.when(kind != "").then(kind).alias("kind")).to_series()
@@ -70,7 +70,7 @@ def _with_words(transfers: pl.DataFrame) -> pl.Series:
     )
     words = []
     for word in _COLLECTIVES:
-        is_new, plain = pl.col("collective"), word.replace("_", "")
+        is_new, plain = pl.col("is_collective"), word.replace("_", "")
         is_new &= pl.col("plain_name").str.contains(plain, literal=True)
         is_new &= ~pl.col("plain_kind").str.contains(plain, literal=True)
         words.append(pl.when(is_new).then(pl.lit(word)))
