@@ -18,7 +18,7 @@ from tracetool.core.errors import BadInput
 from tracetool.forecast.architecture import architectures
 from tracetool.forecast.config import read_model
 from tracetool.forecast.model import Canvas, Forward, Parallel
-from tracetool.forecast.named import named_models
+from tracetool.forecast.model_names import named_models
 
 #: Billions of weights, and of those a token meets, as their authors state them (sources: models.toml).
 PUBLISHED = {

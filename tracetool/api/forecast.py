@@ -197,7 +197,7 @@ def forecast(
         return ForecastResult(_against(compare, {**case, "model": source}), tariff)
     forecasted = forecast_model({**case, "model": source}, slowdown)
     if check:
-        from tracetool.forecast.checked import check_model
+        from tracetool.forecast.torch_check import check_model
 
         model: Any = source
         forecasted = replace(forecasted, checked=check_model(model))
@@ -205,7 +205,7 @@ def forecast(
 
 
 def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
-    from tracetool.forecast.against import compare as compare_with
+    from tracetool.forecast.trace_comparison import compare as compare_with
     from tracetool.replay.recorded import recorded_gpu
     from tracetool.replay.run_rows import run_rows
     from tracetool.replay.unnamed_gpu import check_maker

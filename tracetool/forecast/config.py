@@ -16,7 +16,7 @@ from tracetool.forecast.eager import Prompt
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
-from tracetool.forecast.named import fields_of
+from tracetool.forecast.model_names import fields_of
 from tracetool.forecast.operator_model import GRAPHS, TABLES, read_operators
 from tracetool.forecast.quantization import formats_of
 from tracetool.forecast.towers import tower_parameters

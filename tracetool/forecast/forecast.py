@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
-from tracetool.forecast.asked import as_asked, cautions
 from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
@@ -21,6 +20,7 @@ from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
 from tracetool.forecast.operator_model import plan_operators
 from tracetool.forecast.pricing import PassRows, PricedPass, price
+from tracetool.forecast.request_checks import as_asked, cautions
 from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
 from tracetool.forecast.train import divide_training, plan_training
 from tracetool.forecast.training_passes import EAGER

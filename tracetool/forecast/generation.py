@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.errors import BadInput
-from tracetool.forecast.canvas import Canvas, SequenceRanks, Stage
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.engine import Eager, eager_of
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
@@ -23,6 +22,7 @@ from tracetool.forecast.memory import (
     largest_batch,
 )
 from tracetool.forecast.model import Model
+from tracetool.forecast.pipeline_output import Canvas, SequenceRanks, Stage
 from tracetool.forecast.pricing import PassRows, PricedPass
 from tracetool.forecast.steps import HostTime, Step
 from tracetool.hardware.gpu import Gpu

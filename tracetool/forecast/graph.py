@@ -14,7 +14,7 @@ from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.forecast import rows as table
-from tracetool.forecast.canvas import SequenceRanks
+from tracetool.forecast.pipeline_output import SequenceRanks
 from tracetool.forecast.rows import Row
 
 

@@ -15,14 +15,14 @@ from tracetool.core import escape
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.core.paths import PathLike
-from tracetool.forecast.against import Compared
 from tracetool.forecast.case import COLUMNS, SETTINGS, SINGLE, TEXTS, WHOLE, read_case, without_effect
-from tracetool.forecast.checked import Checked
 from tracetool.forecast.explore import Explored, explored
 from tracetool.forecast.figures import Forecast, Part
 from tracetool.forecast.forecast import LESS_SURE, Outcome, forecast_cases
 from tracetool.forecast.grid import expand
 from tracetool.forecast.operator_model import TABLES
+from tracetool.forecast.torch_check import Checked
+from tracetool.forecast.trace_comparison import Compared
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.modified import with_numbers
 from tracetool.replay.operator_tables import load_table

@@ -15,12 +15,12 @@ import tomli
 from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.implementations import library_of
-from tracetool.forecast.canvas import Stage
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
 from tracetool.forecast.host import eager_host
 from tracetool.forecast.memory import GIB, MEMORY_ERROR, largest_batch
 from tracetool.forecast.model import Model, Parallel, TrainingPlan
+from tracetool.forecast.pipeline_output import Stage
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
 from tracetool.forecast.saturation import METHOD, saturated
 from tracetool.forecast.steps import HostTime, Step

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
 from tracetool.families import names
-from tracetool.forecast.canvas import Stage
+from tracetool.forecast.pipeline_output import Stage
 from tracetool.forecast.rows import Row, collective, elementwise, softmax
 from tracetool.forecast.training_experts import MOVED
 

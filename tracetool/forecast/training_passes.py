@@ -9,9 +9,9 @@ from typing import Final
 from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.implementations import library_of
-from tracetool.forecast.canvas import Stage
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.model import Forward, Model, Parallel, Prompt, TrainingPlan
+from tracetool.forecast.pipeline_output import Stage
 from tracetool.forecast.rows import Row
 from tracetool.forecast.training import training_stages
 from tracetool.forecast.training_experts import trained_experts

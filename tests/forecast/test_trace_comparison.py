@@ -13,9 +13,9 @@ import pytest
 import tracetool as tt
 from tests.forecast.test_forecast import CONFIG
 from tracetool.core.operators import OperatorColumns
-from tracetool.forecast.against import Compared, compare
 from tracetool.forecast.figures import IDLE, Part
 from tracetool.forecast.tables import forecast_one
+from tracetool.forecast.trace_comparison import Compared, compare
 
 RUN: Any = SimpleNamespace(path="run.tracetool")
 SIZES = (

@@ -12,9 +12,9 @@ import pytest
 import tracetool as tt
 from tests.conftest import Tool
 from tracetool.core.errors import BadInput, CheckFailed, MissingPart
-from tracetool.forecast import checked
-from tracetool.forecast.checked import TOLERANCE, check_model
+from tracetool.forecast import torch_check
 from tracetool.forecast.meta_trace import MetaTrace
+from tracetool.forecast.torch_check import TOLERANCE, check_model
 
 SMALL: dict[str, Any] = {
     "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -103,7 +103,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch, *, more: float) -> None:
             "torch 0", attention + experts + norms + 2 * 64 * 512, products * more, pairs, 0.0, float(experts)
         )
 
-    monkeypatch.setattr(checked, "traced_model", count)
+    monkeypatch.setattr(torch_check, "traced_model", count)
 
 
 def test_equal_counts_pass_and_others_are_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
