@@ -19,7 +19,7 @@ from tests.damaged.counts import COUNTS
 from tests.sources.makers import kineto_document, kineto_events, nsys_sqlite, nsys_tables, write_tables
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
-from tracetool.sources.described import default_out
+from tracetool.sources.source_description import default_out
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.run import Run
 

@@ -15,10 +15,15 @@ from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.core.progress import Progress, Silent
-from tracetool.sources.apart import far_apart
 from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources, uncovered
-from tracetool.sources.described import (
+from tracetool.sources.detect import detect, readable
+from tracetool.sources.format import Format, ReadOptions
+from tracetool.sources.io.text import content_bytes
+from tracetool.sources.read import read_source
+from tracetool.sources.repeated_files import without_repeats
+from tracetool.sources.separate_traces import far_apart
+from tracetool.sources.source_description import (
     check_name,
     default_out,
     described_source,
@@ -26,11 +31,6 @@ from tracetool.sources.described import (
     ingest_warnings,
     name_gpus,
 )
-from tracetool.sources.detect import detect, readable
-from tracetool.sources.format import Format, ReadOptions
-from tracetool.sources.io.text import content_bytes
-from tracetool.sources.read import read_source
-from tracetool.sources.repeated import without_repeats
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run

@@ -12,9 +12,9 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources
-from tracetool.sources.described import described_source, ingest_warnings, name_gpus
 from tracetool.sources.format import Format, ReadOptions, Trace
 from tracetool.sources.io.text import content_bytes
+from tracetool.sources.source_description import described_source, ingest_warnings, name_gpus
 from tracetool.sources.spill import WINDOW_ROWS, Spill
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.run import finish_run, run_folder
@@ -70,7 +70,7 @@ def ingest_large(
     for folder in folders:
         folder.mkdir()
     spill: Spill[Trace] = Spill(folders[0])
-    from tracetool.sources.joined import JoinedRun  # reads pyarrow, which a small trace needs not
+    from tracetool.sources.joined_windows import JoinedRun  # reads pyarrow, which a small trace needs not
 
     joined = JoinedRun(folders[1])
     if not form.spill(real, options, spill):

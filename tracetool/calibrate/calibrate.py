@@ -20,7 +20,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.sources.repeated import without_repeats
+from tracetool.sources.repeated_files import without_repeats
 from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PARTS", "CalibrationResult", "calibrate"]

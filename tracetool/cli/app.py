@@ -18,7 +18,7 @@ from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.output import Printed, print_json
 from tracetool.core.errors import Terminated, TracetoolError
 from tracetool.core.version import __version__
-from tracetool.sources.mistaken import TAKES_TRACES, ingest_first
+from tracetool.sources.misplaced_files import TAKES_TRACES, ingest_first
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

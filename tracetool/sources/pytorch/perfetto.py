@@ -24,7 +24,7 @@ from tracetool.sources.io.protobuf_columns import (
     signed_wholes,
 )
 from tracetool.sources.io.protobuf_frames import windows
-from tracetool.sources.latest import Latest
+from tracetool.sources.last_definitions import Latest
 from tracetool.sources.pytorch.columns import EXACT_US
 from tracetool.sources.pytorch.gather import MODULE_PREFIX
 from tracetool.sources.pytorch.perfetto_notes import PYTHON, Arguments, Notes

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tracetool.core.arrays import Bools, Ints, Numbers
 from tracetool.sources.io.protobuf_columns import Fields, Wholes, joined
-from tracetool.sources.latest import Latest
+from tracetool.sources.last_definitions import Latest
 from tracetool.sources.rocm.packets import BOOT, CLOCK, CLOCKS, TIME, State, held
 
 #: Clocks that belong to one writer of packets alone, up to below the second. [1] Source:

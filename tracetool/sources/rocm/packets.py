@@ -22,7 +22,7 @@ from tracetool.sources.io.protobuf_columns import (
     read_fields,
 )
 from tracetool.sources.io.protobuf_frames import WINDOW_BYTES, Window, windows
-from tracetool.sources.latest import Latest
+from tracetool.sources.last_definitions import Latest
 from tracetool.tables.memory import HARMLESS_BYTES, available_bytes
 
 #: Field numbers of a packet.

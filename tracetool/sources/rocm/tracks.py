@@ -11,7 +11,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints, Numbers
 from tracetool.sources.io.protobuf_columns import Fields, Texts, Wholes, joined, signed_wholes
-from tracetool.sources.latest import Latest
+from tracetool.sources.last_definitions import Latest
 
 
 @dataclass(frozen=True)

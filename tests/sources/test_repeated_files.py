@@ -10,7 +10,7 @@ import pytest
 
 from tests.sources.makers import nsys_tables, write_tables
 from tracetool.api.ingest import ingest
-from tracetool.sources.repeated import without_repeats
+from tracetool.sources.repeated_files import without_repeats
 
 
 @pytest.mark.parametrize("how", ["named", "another path", "copied"])
