@@ -30,7 +30,7 @@ from tracetool.compare.pairing import pair_sides
 from tracetool.compare.run_side import Reading
 from tracetool.compare.thresholds import Threshold
 from tracetool.hardware.load import load_gpu
-from tracetool.replay.diagnosis.sides import cut_run
+from tracetool.replay.diagnosis.gpu_pieces import cut_run
 from tracetool.replay.time_parts import IdleTimes
 from tracetool.tables.run import Run, write_run
 from tracetool.tables.schema import load_schema

@@ -19,11 +19,11 @@ from tests.replay.raw_files import WINDOW_MS, Raw, read_raw
 from tests.sentences import close, numbers
 from tracetool.api.diagnose import Diagnosis
 from tracetool.core.errors import BadInput
-from tracetool.replay.diagnosis.asked import ERRORS, WhatIf
 from tracetool.replay.diagnosis.causes import NAMES, USEFUL, cause
+from tracetool.replay.diagnosis.changes import ERRORS, WhatIf
 from tracetool.replay.diagnosis.latent import CAUSE_COLUMNS, latent_factors
-from tracetool.replay.diagnosis.taken_out import CLOCKS
 from tracetool.replay.diagnosis.what_if import what_if
+from tracetool.replay.diagnosis.without_cause import CLOCKS
 from tracetool.replay.predict_run import predict_run
 from tracetool.replay.time_budget import time_budget
 

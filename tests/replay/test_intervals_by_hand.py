@@ -13,7 +13,7 @@ from tests.model.operators import rows_of
 from tracetool.core.operators import OperatorColumns
 from tracetool.replay.budget import IDLE_ERROR, DeviceWork, Spread, budget, work_spread
 from tracetool.replay.diagnosis import causes
-from tracetool.replay.diagnosis.taken_out import Closed, closed
+from tracetool.replay.diagnosis.without_cause import Closed, closed
 from tracetool.replay.gaps import NAMES
 from tracetool.replay.gpu_work import _add_caused, _row
 from tracetool.replay.roofline import _rows

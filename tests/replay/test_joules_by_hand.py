@@ -17,12 +17,12 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
 from tracetool.replay.breakdown import _with_idle
 from tracetool.replay.budget import DeviceWork, Spread, budget
-from tracetool.replay.diagnosis.altered import Altered, fused
+from tracetool.replay.diagnosis.altered_kernels import Altered, fused
+from tracetool.replay.diagnosis.gpu_pieces import CutRun, Side
 from tracetool.replay.diagnosis.latent import _SUMS, CAUSE_COLUMNS, _rated
 from tracetool.replay.diagnosis.neighbors import chain_shares
 from tracetool.replay.diagnosis.replayed import _idle_j, replayed, rescaled
 from tracetool.replay.diagnosis.shares import Measured, _tail
-from tracetool.replay.diagnosis.sides import CutRun, Side
 from tracetool.replay.gaps import Gap
 from tracetool.replay.governor import Governor
 from tracetool.replay.gpu_work import _own_errors
@@ -162,8 +162,8 @@ def test_launches_weigh_by_time_where_a_log_tells_their_energy(
     measured: bool, weight: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it does not, by what the model says of each, here 10 J and half of 12 J."""
-    monkeypatch.setattr("tracetool.replay.diagnosis.sides._sets", lambda *_, **__: None)
-    monkeypatch.setattr("tracetool.replay.diagnosis.sides._energy_of", lambda *_: (None, measured))
+    monkeypatch.setattr("tracetool.replay.diagnosis.gpu_pieces._sets", lambda *_, **__: None)
+    monkeypatch.setattr("tracetool.replay.diagnosis.gpu_pieces._energy_of", lambda *_: (None, measured))
     idle = SimpleNamespace(start_ns=np.zeros(0), end_ns=np.zeros(0), whole_s=np.zeros(0))
     parts: Any = SimpleNamespace(
         device=0, idle=idle, idle_cause=np.zeros(0, np.int64), shared_s=np.array([[2.0, 1.0]]),

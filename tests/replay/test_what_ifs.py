@@ -32,7 +32,7 @@ from tests.replay.planted_files import write_planted_cause
 from tests.sentences import close, numbers
 from tracetool.api.diagnose import Diagnosis
 from tracetool.core.errors import BadInput
-from tracetool.replay.diagnosis.asked import ERRORS, WhatIf
+from tracetool.replay.diagnosis.changes import ERRORS, WhatIf
 from tracetool.replay.diagnosis.what_if import WhatIfAnswer, what_if
 from tracetool.replay.predict_run import predict_run
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracetool.api.of_causes import OfCauses
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
-from tracetool.replay.diagnosis.asked import WhatIf, parse_pairs
+from tracetool.replay.diagnosis.changes import WhatIf, parse_pairs
 from tracetool.replay.diagnosis.findings import Finding, findings
 from tracetool.replay.diagnosis.latent import LatentFactors, latent_factors
 from tracetool.replay.diagnosis.ledger import Ledger, ledger

@@ -16,7 +16,7 @@ from tracetool.core.prediction import FROM
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.achieved import peak_of
 from tracetool.replay.diagnosis.causes import NAMES
-from tracetool.replay.diagnosis.sides import WAITS, CutRun, Side
+from tracetool.replay.diagnosis.gpu_pieces import WAITS, CutRun, Side
 from tracetool.replay.groups import activity_names
 from tracetool.replay.recorded import recorded_clock
 from tracetool.replay.set_energy import SetEnergy

@@ -16,7 +16,7 @@ from tracetool.compare.energy_difference.notes import basis_notes
 from tracetool.compare.energy_difference.pairs import NAMED, matched_pairs
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import LEVEL
-from tracetool.replay.diagnosis.sides import CutRun, cut_run
+from tracetool.replay.diagnosis.gpu_pieces import CutRun, cut_run
 from tracetool.replay.work_units import annotated_work
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema

@@ -13,7 +13,7 @@ from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.causes import cause
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.proofs import Proof, proof_of
-from tracetool.replay.diagnosis.taken_out import CLOCKS
+from tracetool.replay.diagnosis.without_cause import CLOCKS
 from tracetool.tables.run import Run
 
 #: Findings shown at most, and the share of the run's energy from which a cause is one. [1]

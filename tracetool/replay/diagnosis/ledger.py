@@ -14,8 +14,8 @@ from tracetool.hardware.load import load_gpu
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.causes import CAUSES
 from tracetool.replay.diagnosis.clock import ClockChoice, clock_choice
+from tracetool.replay.diagnosis.gpu_pieces import CutRun, Side, cut_run
 from tracetool.replay.diagnosis.shares import Measured, kernel_shares, shaped
-from tracetool.replay.diagnosis.sides import CutRun, Side, cut_run
 from tracetool.replay.predict_run import PredictedRun
 from tracetool.replay.set_energy import RunEnergies, SetEnergy
 from tracetool.tables.run import Run
@@ -124,7 +124,7 @@ def ledger(
     run : Run
         The run.
     gpu, power, tz
-        As for :func:`tracetool.replay.diagnosis.sides.cut_run`.
+        As for :func:`tracetool.replay.diagnosis.gpu_pieces.cut_run`.
 
     Raises
     ------

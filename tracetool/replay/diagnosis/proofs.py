@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tracetool.replay.diagnosis import causes
-from tracetool.replay.diagnosis.asked import WhatIf
+from tracetool.replay.diagnosis.changes import WhatIf
 from tracetool.replay.diagnosis.effects import Saving
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.what_if import what_if

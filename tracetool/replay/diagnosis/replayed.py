@@ -13,9 +13,9 @@ from tracetool.core.interval import Z90
 from tracetool.families import names
 from tracetool.model.anchor import kernel_power_sd
 from tracetool.replay.diagnosis import causes
-from tracetool.replay.diagnosis.altered import Altered
+from tracetool.replay.diagnosis.altered_kernels import Altered
 from tracetool.replay.diagnosis.ledger import Ledger
-from tracetool.replay.diagnosis.taken_out import Closed
+from tracetool.replay.diagnosis.without_cause import Closed
 from tracetool.replay.predict_run import PredictedRun
 from tracetool.replay.replays import RunReplay
 

@@ -10,10 +10,17 @@ from typing import Any, Final
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import number
 from tracetool.hardware.load import load_gpu
-from tracetool.replay.diagnosis import taken_out
-from tracetool.replay.diagnosis.altered import Altered, batched, converted, fused, overlapped, unaltered
-from tracetool.replay.diagnosis.asked import ERRORS, WhatIf
+from tracetool.replay.diagnosis import without_cause
+from tracetool.replay.diagnosis.altered_kernels import (
+    Altered,
+    batched,
+    converted,
+    fused,
+    overlapped,
+    unaltered,
+)
 from tracetool.replay.diagnosis.causes import cause
+from tracetool.replay.diagnosis.changes import ERRORS, WhatIf
 from tracetool.replay.diagnosis.effects import Effect, effect_of, sentence
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.replayed import AlteredRun, as_recorded, replayed
@@ -80,11 +87,11 @@ def what_if(run: Run, booked: Ledger, question: WhatIf, gpu: str | None = None) 
     all parts, that of the run's own energy, and what is open of each kernel's share in it,
     :math:`(1 - r_k - s / E)\,h_k`.
     """
-    question = taken_out.by_option(booked, question)
+    question = without_cause.by_option(booked, question)
     questions = question.each()
     if not questions:
         raise BadInput("nothing is otherwise", "e.g. --clock 1200")
-    plain = as_recorded(booked, taken_out.closed(booked, ()))
+    plain = as_recorded(booked, without_cause.closed(booked, ()))
     effects, half_j, notes = [], 0.0, []
     for kind, name, one in questions:
         answer, answer_notes = _answer(run, booked, one, gpu, plain)
@@ -134,13 +141,13 @@ def _answer(
     if question.no_waits:
         predicted = _on_graph(predicted, without_waits)
     assert predicted.replays is not None
-    predicted = replace(predicted, replays=taken_out.edited(booked, predicted.replays, question.without))
+    predicted = replace(predicted, replays=without_cause.edited(booked, predicted.replays, question.without))
     altered = unaltered(booked)
     clock_mhz = float(predicted.totals[0]["clock_mhz"])
     steps: list[Callable[[Altered], Altered]] = [
-        lambda a, name=name: taken_out.without_waste(booked, a, name)  # type: ignore[misc]
+        lambda a, name=name: without_cause.without_waste(booked, a, name)  # type: ignore[misc]
         for name in question.without
-        if name not in taken_out.OF_THE_TIMELINE
+        if name not in without_cause.OF_THE_TIMELINE
     ]
     spec = load_gpu(booked.recorded.gpu)
     if (precision := question.precision) is not None:
@@ -152,7 +159,7 @@ def _answer(
         steps.append(lambda a: overlapped(booked, a))
     for step in steps:
         altered = step(altered)
-    closed = taken_out.closed(booked, question.without)
+    closed = without_cause.closed(booked, question.without)
     answer = replayed(booked, predicted, altered.priced(booked, clock_mhz), plain, closed)
     notes = [*altered.notes, *_cap_note(booked, question)]
     opened_s = answer.idle_s - plain.idle_s

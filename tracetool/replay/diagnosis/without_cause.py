@@ -12,9 +12,9 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.diagnosis import causes
-from tracetool.replay.diagnosis.altered import Altered
-from tracetool.replay.diagnosis.asked import WhatIf
+from tracetool.replay.diagnosis.altered_kernels import Altered
 from tracetool.replay.diagnosis.causes import NAMES, PLACE
+from tracetool.replay.diagnosis.changes import WhatIf
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.edits import Idle, even_ranks, with_idle_closed
 from tracetool.replay.gaps import Gap

@@ -20,11 +20,11 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.replay.achieved import PIPES
 from tracetool.replay.diagnosis.causes import EXPOSED as EXPOSED_CAUSE
+from tracetool.replay.diagnosis.gpu_pieces import COPIED, EXPOSED, WAITS
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.neighbors import stream_neighbors
 from tracetool.replay.diagnosis.references import Products
 from tracetool.replay.diagnosis.shares import shaped
-from tracetool.replay.diagnosis.sides import COPIED, EXPOSED, WAITS
 
 #: Columns that grow with the batch, and those that do only as multiples of its rows.
 _BATCHED: Final = ("batch", "tokens")
