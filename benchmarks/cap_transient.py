@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tracetool.hardware.load import load_gpu
-from tracetool.replay.governed import held_at
+from tracetool.replay.governed_replay import held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.overlap import Rates
 

@@ -18,7 +18,7 @@ import polars as pl
 from tracetool.replay.activities import read_activities
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
-from tracetool.replay.scratch import Memory, at_each
+from tracetool.replay.reused_memory import Memory, at_each
 from tracetool.replay.timeline import replay
 
 STREAMS = 4

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tracetool.core import compiled
 from tracetool.hardware.load import gpu_names, load_gpu
-from tracetool.replay.governed import held_at
+from tracetool.replay.governed_replay import held_at
 from tracetool.replay.governor import Governor, held_share
 from tracetool.replay.governor_windows import Windows, held_of_each, windows_of
 from tracetool.replay.overlap import Rates

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.replay.timelines import Step, played
-from tracetool.replay import overlap, scratch
+from tracetool.replay import overlap, reused_memory
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
-from tracetool.replay.scratch import Memory, Scratch, at_each
+from tracetool.replay.reused_memory import Memory, Scratch, at_each
 from tracetool.replay.timeline import Cap, Replayed, replay
 
 times = st.lists(st.integers(0, 6), min_size=1, max_size=25)
@@ -70,6 +70,6 @@ def test_two_clocks_at_a_time_give_what_one_by_one_gives(
 
     one = [job(j, Memory()) for j in range(8)]
     assert at_each(8, job, Memory(), n) == one
-    monkeypatch.setattr(scratch, "_MANY", 1)
-    monkeypatch.setattr(scratch.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(reused_memory, "_MANY", 1)
+    monkeypatch.setattr(reused_memory.os, "cpu_count", lambda: 2)
     assert at_each(8, job, Memory(), n) == one

@@ -13,7 +13,7 @@ import pytest
 from tracetool.replay.activities import Activities
 from tracetool.replay.edits import Idle, with_idle_closed
 from tracetool.replay.gaps import Gap
-from tracetool.replay.governed import held_at
+from tracetool.replay.governed_replay import held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.graph import Edge, Edges, Graph, assemble
 from tracetool.replay.host_edges import Floors, queue_edges

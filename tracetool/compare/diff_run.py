@@ -228,7 +228,7 @@ def measured_energy(
     run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None
 ) -> tuple[Attribution | None, list[str], list[str]]:
     """Return the attribution of a run, None where there can be none; notes and warnings."""
-    from tracetool.replay.attributed import attribute_or_note
+    from tracetool.replay.measured_energy import attribute_or_note
 
     attribution, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
     if attribution is None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
+from tracetool.replay.dense_numbers import grouped
 from tracetool.replay.graph import Edge, Edges, Graph, LongLaunches
-from tracetool.replay.numbering import grouped
 
 #: Clock skew between host and device records that is still read as "at the same time". [ns]
 SKEW_NS: Final = 1_000.0

@@ -7,7 +7,7 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.core.compiled import compiled
 from tracetool.replay.graph import Edge, Graph
-from tracetool.replay.scratch import Memory
+from tracetool.replay.reused_memory import Memory
 
 _OVERLAP = int(Edge.OVERLAP)
 _SYNC = int(Edge.SYNC)

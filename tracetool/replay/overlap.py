@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.core.compiled import compiled
-from tracetool.replay.scratch import Scratch
+from tracetool.replay.reused_memory import Scratch
 
 #: Places an activity may move on average before sorting anew is quicker. [1]
 _MOVES = 8

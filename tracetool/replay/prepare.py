@@ -15,7 +15,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.kernels.meetings import alike_collectives, meetings
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.governed import governed_speed
+from tracetool.replay.governed_replay import governed_speed
 from tracetool.replay.governor import Governor
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates

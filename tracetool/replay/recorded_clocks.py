@@ -12,7 +12,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.predict import predict_rows
-from tracetool.replay.governed import held_at
+from tracetool.replay.governed_replay import held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.totals import rates_at
 from tracetool.tables.run import Run

@@ -20,12 +20,12 @@ from tracetool.replay.activities import (
     Pauses,
 )
 from tracetool.replay.budget import COPIES
-from tracetool.replay.governed import Governed, HeldLaunches, held_at
+from tracetool.replay.governed_replay import Governed, HeldLaunches, held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.graph import Graph
 from tracetool.replay.overlap import Rates
 from tracetool.replay.power import PowerCurve, count_weights, power_curve, scaled_to
-from tracetool.replay.scratch import Memory, at_each
+from tracetool.replay.reused_memory import Memory, at_each
 from tracetool.replay.timeline import Cap, Replayed, at_full_speed, overlapping, recorded_speed, replay
 from tracetool.replay.totals import (
     ClockTotals,

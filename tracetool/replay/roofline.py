@@ -16,7 +16,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.sampled_activity import SHARES, activity_by_signature
 from tracetool.replay.achieved import peak_of
-from tracetool.replay.attributed import attribute_or_note
+from tracetool.replay.measured_energy import attribute_or_note
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.tables.measured_work import with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run

@@ -19,8 +19,8 @@ from tracetool.hardware.load import load_gpu
 from tracetool.kernels.meetings import arrivals_ns
 from tracetool.measure.attribute import Attribution
 from tracetool.measure.class_sums import SummedEnergy, summed_energy
-from tracetool.replay.attributed import attribute_or_note, without_prediction
 from tracetool.replay.budget import IDLE_ERROR
+from tracetool.replay.measured_energy import attribute_or_note, without_prediction
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.recorded import recorded_gpu
 from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of

@@ -18,7 +18,7 @@ from tracetool.replay.budget import COPIES
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.longest import solve
-from tracetool.replay.scratch import Memory
+from tracetool.replay.reused_memory import Memory
 from tracetool.tables.run import Run
 
 #: Parts of the time with activity, in the order they are reported.

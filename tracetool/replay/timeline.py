@@ -12,7 +12,7 @@ from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.graph import Graph
 from tracetool.replay.longest import solve
 from tracetool.replay.overlap import SHORTEST_NS, Rates, share
-from tracetool.replay.scratch import Memory
+from tracetool.replay.reused_memory import Memory
 
 #: Differences of sums below this share of the makespan are rounding. [1]
 _ROUNDING = 1e-12

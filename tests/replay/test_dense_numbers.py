@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetool.replay.numbering import dense, first_match
+from tracetool.replay.dense_numbers import dense, first_match
 
 identifiers = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(0, 3))
 
