@@ -17,7 +17,7 @@ from fit_stacks import sets_of
 from kept_fits import fitted_set
 from stack_tables import Cell, cells
 
-from tracetool.calibrate.few import fit_few, fit_from_known
+from tracetool.calibrate.few_rows import fit_few, fit_from_known
 from tracetool.calibrate.joint import GpuRows, errors
 from tracetool.calibrate.time import LEAST_ROWS
 from tracetool.families.implementations import Implementation

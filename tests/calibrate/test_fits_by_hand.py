@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from tests.model.operators import every_family, rows_of
-from tracetool.calibrate import few, time
+from tracetool.calibrate import few_rows, time
 from tracetool.calibrate.calibrate import calibrate
 from tracetool.calibrate.power_file import _rounded
 from tracetool.calibrate.power_fit import _solve, with_coefficients
@@ -64,11 +64,13 @@ def test_a_coefficient_is_told_by_rows_that_took_a_share_of_its_variance(
     law = laws()["decode"]
     stays, moved = [name for name, one in law.priors.items() if one.fitted][:2]
     values = {name: one.value for name, one in law.priors.items()}
-    monkeypatch.setattr(few, "_best", lambda *_: (values, {stays: 0.93 * few._SD, moved: 0.9 * few._SD}))
-    monkeypatch.setattr(few, "_held_out", lambda *_: np.zeros(5))
+    monkeypatch.setattr(
+        few_rows, "_best", lambda *_: (values, {stays: 0.93 * few_rows._SD, moved: 0.9 * few_rows._SD})
+    )
+    monkeypatch.setattr(few_rows, "_held_out", lambda *_: np.zeros(5))
     rows = every_family()["attention decode"].take(np.zeros(5, np.int64))
     data = LawRows(rows, np.ones(5), np.full((5, 1), 1e9), np.arange(5))
-    fit = few.fit_few(law, data, GPU, {}, (-0.1, 0.1), available=())
+    fit = few_rows.fit_few(law, data, GPU, {}, (-0.1, 0.1), available=())
     assert fit.from_prior == {stays}
 
 
@@ -201,12 +203,12 @@ def test_a_row_is_told_by_fits_to_the_others(monkeypatch: pytest.MonkeyPatch) ->
     """A fit that is the mean of its rows: 4, 3.5 and 1.5 of the others for rows of 1, 2 and 6 s."""
     law = laws()["decode"]
     monkeypatch.setattr(
-        few, "_best", lambda _, part, __: ({"mean": float(part.law_rows.measured_s.mean())}, {})
+        few_rows, "_best", lambda _, part, __: ({"mean": float(part.law_rows.measured_s.mean())}, {})
     )
-    monkeypatch.setattr(few, "errors", lambda _, part, values: values["mean"] - part.law_rows.measured_s)
+    monkeypatch.setattr(few_rows, "errors", lambda _, part, values: values["mean"] - part.law_rows.measured_s)
     rows = every_family()["attention decode"].take(np.zeros(3, np.int64))
     data = LawRows(rows, np.array([1.0, 2.0, 6.0]), np.full((3, 1), 1e9), np.arange(3))
-    assert few._held_out(law, data, GPU, []).tolist() == pytest.approx([1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5])
+    assert few_rows._held_out(law, data, GPU, []).tolist() == pytest.approx([1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5])
 
 
 def test_a_coefficient_deviates_as_the_mean_of_its_rows_does(monkeypatch: pytest.MonkeyPatch) -> None:

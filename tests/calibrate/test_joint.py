@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tracetool.calibrate import few
+from tracetool.calibrate import few_rows
 from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, posterior
 from tracetool.calibrate.time import LawFit, LawRows, best_choices
 from tracetool.core.interval import Z90
@@ -137,7 +137,7 @@ def test_a_size_that_no_row_tells_from_another_is_not_chosen_for_the_steps_it_wa
 def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) -> None:
     truth = {**implementations("decode")[0].laws["decode"].values, "launch_us": 12.0}
     ten, rest = measured(gpus[0], 10, 4, truth), measured(gpus[0], 200, 5, truth)
-    fit = few.fit_few(LAW, ten.law_rows, gpus[0], {}, (-0.5, 0.5))
+    fit = few_rows.fit_few(LAW, ten.law_rows, gpus[0], {}, (-0.5, 0.5))
     error = np.abs(np.expm1(errors(LAW, rest, fit.values)))
     assert np.median(error) < 0.14
     assert fit.spread[""][0] < 0 < fit.spread[""][1]
@@ -159,20 +159,20 @@ def test_a_hundred_rows_begin_where_they_are_told_best(
 
     def fit_law(law: object, data: LawRows, gpu: Gpu, start: Mapping[str, float]) -> LawFit:
         begun.append(start)
-        fit = few.fit_few(LAW, data.take(np.arange(10)), gpu, {}, (-0.5, 0.5), available=())
+        fit = few_rows.fit_few(LAW, data.take(np.arange(10)), gpu, {}, (-0.5, 0.5), available=())
         return replace(fit, mdape_percent=9.0 - len(begun), rows=len(begun))
 
-    monkeypatch.setattr(few, "fit_law", fit_law)
+    monkeypatch.setattr(few_rows, "fit_law", fit_law)
     truth = {**known[2].laws["decode"].on(gpus[0].architecture)}
     data = measured(gpus[0], 120, 6, {**{k: c.value for k, c in LAW.priors.items()}, **truth}).law_rows
-    assert few.fit_from_known(LAW, data, gpus[0], {"launch_us": 3.0}).rows == 2
+    assert few_rows.fit_from_known(LAW, data, gpus[0], {"launch_us": 3.0}).rows == 2
     assert begun[0] == {"launch_us": 3.0}
     assert {k: begun[1][k] for k in truth} == truth
-    monkeypatch.setattr(few, "ROWS", 119)  # more rows than a fit looks at tell all there is
+    monkeypatch.setattr(few_rows, "ROWS", 119)  # more rows than a fit looks at tell all there is
     begun.clear()
-    assert few.fit_from_known(LAW, data, gpus[0], {}).rows == len(begun) == 1
+    assert few_rows.fit_from_known(LAW, data, gpus[0], {}).rows == len(begun) == 1
     begun.clear()
-    assert few.fit_from_known(LAW, data, gpus[0], {}, available=()).rows == len(begun) == 1
+    assert few_rows.fit_from_known(LAW, data, gpus[0], {}, available=()).rows == len(begun) == 1
 
 
 def test_a_row_is_judged_by_the_others_errors(gpus: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,9 +181,9 @@ def test_a_row_is_judged_by_the_others_errors(gpus: tuple[Gpu, Gpu], monkeypatch
     inside = 0.95 * Z90 * (known / (PRIOR_ROWS + 4.0)) ** 0.5
     outside = 1.02 * Z90 * ((known + inside**2) / (PRIOR_ROWS + 4.0)) ** 0.5
     error = np.array([0.0, outside, 0.0, -inside, 0.0])
-    monkeypatch.setattr(few, "_held_out", lambda *_: error)
+    monkeypatch.setattr(few_rows, "_held_out", lambda *_: error)
     data = measured(gpus[0], 5, 7).law_rows
-    fit = few.fit_few(LAW, data, gpus[0], {}, (-0.1 * Z90, 0.1 * Z90), available=())
+    fit = few_rows.fit_few(LAW, data, gpus[0], {}, (-0.1 * Z90, 0.1 * Z90), available=())
     assert fit.coverage_percent == pytest.approx(80.0)
     band = Z90 * ((known + inside**2 + outside**2) / (PRIOR_ROWS + 5.0)) ** 0.5
     assert fit.spread[""] == pytest.approx((-band, band))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetool.api.of_causes import OfCauses
+from tracetool.api.cause_results import OfCauses
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.diagnosis.changes import WhatIf, parse_pairs

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tracetool.calibrate.few import fit_few, fit_from_known
+from tracetool.calibrate.few_rows import fit_few, fit_from_known
 from tracetool.calibrate.time import (
     FEWEST_ROWS,
     LEAST_ROWS,

@@ -14,8 +14,8 @@ from typing import Any
 
 import typer
 
-from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.output import Printed, print_json
+from tracetool.cli.safe_output import guarded_streams
 from tracetool.core.errors import Terminated, TracetoolError
 from tracetool.core.version import __version__
 from tracetool.sources.misplaced_files import TAKES_TRACES, ingest_first

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tracetool.cli.guarded import unguarded
+from tracetool.cli.safe_output import unguarded
 from tracetool.core.escape import json_log
 from tracetool.report.plain import plain
 

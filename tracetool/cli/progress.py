@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tracetool.cli.guarded import unguarded
+from tracetool.cli.safe_output import unguarded
 from tracetool.core.escape import terminal
 from tracetool.core.progress import Progress, Silent
 

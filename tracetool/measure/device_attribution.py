@@ -25,7 +25,7 @@ from tracetool.measure.energy_tables import (
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import power_logs
 from tracetool.measure.sensors import calibrated, candidate_sensors
-from tracetool.measure.throttled import moved_by_clock, throttle_log, throttle_note
+from tracetool.measure.throttled_share import moved_by_clock, throttle_log, throttle_note
 from tracetool.measure.windows import WindowEnergy, window_energy
 
 _NS = 1e-9

@@ -17,7 +17,7 @@ from tracetool.measure.attributed_work import Work
 from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.class_sums import with_own_waits
 from tracetool.measure.observe import Observation
-from tracetool.measure.throttled import ThrottleLog, throttle_record, throttled_time
+from tracetool.measure.throttled_share import ThrottleLog, throttle_record, throttled_time
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windows import WindowEnergy
 from tracetool.tables.schema import load_schema

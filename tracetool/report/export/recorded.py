@@ -13,7 +13,7 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.kernels.refine import families_of
-from tracetool.measure.throttled import throttle_log
+from tracetool.measure.throttled_share import throttle_log
 from tracetool.replay.budget import COPIES
 from tracetool.replay.module_paths import module_names
 from tracetool.replay.power import PowerCurve

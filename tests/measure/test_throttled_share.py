@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.measure.throttled import throttle_log, throttle_note, throttle_record, throttled_time
+from tracetool.measure.throttled_share import throttle_log, throttle_note, throttle_record, throttled_time
 from tracetool.measure.timeline import Timeline, build_timeline
 
 MS = 1_000_000
