@@ -20,7 +20,7 @@ from write_collectives import write
 
 from tracetool.core.arrays import Floats, Texts
 from tracetool.core.operators import OperatorColumns
-from tracetool.hardware.calibrated import CalibrationFile
+from tracetool.hardware.coefficient_files import CalibrationFile
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import Number
 from tracetool.model.time_calibration import TimeCalibration, spread_key

@@ -24,7 +24,7 @@ from tracetool.calibrate.time import shape_groups
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.registry import count_work
-from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
+from tracetool.hardware.coefficient_files import calibrated_gpus, own_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.time_files import merged, time_calibration_of

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
+from tracetool.hardware.coefficient_files import calibrated_gpus, own_calibration
 
 DOCS = Path(__file__).resolve().parent
 PACKAGE = DOCS.parent / "tracetool"

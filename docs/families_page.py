@@ -14,7 +14,7 @@ from statistics import median
 
 from tracetool.families.implementations import implementations
 from tracetool.families.pricing import laws
-from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
+from tracetool.hardware.coefficient_files import CalibrationFile, calibrated_gpus, own_calibration
 
 DOCS = Path(__file__).resolve().parent
 #: Pages and the laws they are about.

@@ -101,7 +101,7 @@ def test_classify_streams_the_same_rows(
 ) -> None:
     whole = training.classify()
     monkeypatch.setenv("TRACETOOL_WINDOW", WINDOW)
-    monkeypatch.setattr("tracetool.kernels.classified._SLICE", 101)
+    monkeypatch.setattr("tracetool.kernels.classification._SLICE", 101)
     parts = training.classify()
     parts.save(tmp_path / "rows.parquet")
     rows = pl.read_parquet(tmp_path / "rows.parquet")

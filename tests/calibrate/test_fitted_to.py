@@ -11,7 +11,7 @@ from tests.model.operators import rows_of
 from tracetool.calibrate.fit_time import fit_time
 from tracetool.calibrate.times import time_text
 from tracetool.core.operators import OperatorColumns
-from tracetool.hardware.calibrated import read_calibration
+from tracetool.hardware.coefficient_files import read_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
 from tracetool.replay.assumptions import Assumptions

@@ -20,7 +20,7 @@ from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_idle
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.core.errors import BadInput
-from tracetool.hardware.calibrated import parse_calibration
+from tracetool.hardware.coefficient_files import parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.power_calibration import BASE, CORE_COUNTS
 from tracetool.model.power_files import calibration_from_file

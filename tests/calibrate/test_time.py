@@ -14,7 +14,7 @@ from tracetool.calibrate.time import shape_groups
 from tracetool.calibrate.times import time_toml
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pricing import laws
-from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration
+from tracetool.hardware.coefficient_files import calibrated_gpus, own_calibration, parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import read_number
 from tracetool.model.time_calibration import TimeCalibration

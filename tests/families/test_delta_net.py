@@ -17,7 +17,7 @@ from tracetool.families.registry import count_work
 from tracetool.families.ssm.conv1d import tokens_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.model.members import members
+from tracetool.model.eligible_implementations import members
 from tracetool.model.predict import predict_rows
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table

@@ -17,7 +17,7 @@ from tracetool.families.gemm.tile_cost import cost
 from tracetool.families.law import KERNEL_US
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
-from tracetool.model.members import members
+from tracetool.model.eligible_implementations import members
 from tracetool.model.unmeasured_libraries import host_of
 from tracetool.replay.operator_tables import read_table
 

@@ -22,9 +22,9 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates, other_version
-from tracetool.model.members import ANOTHER_KERNEL, in_other_library, members
+from tracetool.model.chip_scaling import paced
+from tracetool.model.eligible_implementations import ANOTHER_KERNEL, in_other_library, members
 from tracetool.model.mixtures import member_pieces
-from tracetool.model.paced import paced
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 from tracetool.replay.operator_tables import read_table

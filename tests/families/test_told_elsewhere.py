@@ -18,8 +18,8 @@ from tracetool.families.implementations import FittedLaw, Implementation, implem
 from tracetool.families.law import TENSOR_MEMORY, Law
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
-from tracetool.model.members import members
-from tracetool.model.paced import memory_bytes_per_clock_sm, paced
+from tracetool.model.chip_scaling import memory_bytes_per_clock_sm, paced
+from tracetool.model.eligible_implementations import members
 from tracetool.model.unmeasured_libraries import host_of
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table

@@ -16,8 +16,8 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates
-from tracetool.model.members import coefficients_on, members
-from tracetool.model.paced import memory_bytes_per_clock_sm, paced, unhidden
+from tracetool.model.chip_scaling import memory_bytes_per_clock_sm, paced, unhidden
+from tracetool.model.eligible_implementations import coefficients_on, members
 from tracetool.model.timing import time_rows
 from tracetool.model.unmeasured_libraries import host_of, known_by_source
 

@@ -9,7 +9,7 @@ import pytest
 import tracetool as tt
 from tests.forecast.test_forecast import CONFIG
 from tracetool.hardware.load import load_gpu
-from tracetool.hardware.modified import with_numbers
+from tracetool.hardware.modified_gpu import with_numbers
 
 CASE: dict[str, Any] = {"mode": "decode", "isl": 1000, "bs": 16, "host_us": 0, "sampling": "greedy"}
 

@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from tracetool.hardware.calibrated import calibrated_gpus, key_of_today, parse_calibration
+from tracetool.hardware.coefficient_files import calibrated_gpus, key_of_today, parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.time_files import merged
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.errors import BadInput
-from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration
+from tracetool.hardware.coefficient_files import calibrated_gpus, own_calibration, parse_calibration
 from tracetool.hardware.gpu import PIPES
 from tracetool.hardware.listing import parse_listed, read_listed
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu

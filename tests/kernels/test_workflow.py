@@ -6,7 +6,7 @@ import pytest
 
 from tracetool.cli.app import run
 from tracetool.core.errors import BadInput
-from tracetool.kernels.classified import classify_run, classify_source, family_shares
+from tracetool.kernels.classification import classify_run, classify_source, family_shares
 from tracetool.kernels.classify import explain_name
 from tracetool.tables.run import Run, write_run
 

@@ -17,9 +17,9 @@ from tracetool.core.work import Work
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
+from tracetool.model.chip_scaling import paced
 from tracetool.model.operands import SWITCHING, content_factor, operand_activity
 from tracetool.model.own_scatter import OwnScatter
-from tracetool.model.paced import paced
 from tracetool.model.phases import PhaseCurves, programs_under_cap
 from tracetool.model.predict import predict_rows
 from tracetool.model.shares import host_share

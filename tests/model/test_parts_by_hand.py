@@ -14,14 +14,14 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.names import ELEMENTWISE, UNKNOWN
 from tracetool.families.pricing import laws
 from tracetool.families.registry import family_of
-from tracetool.hardware.calibrated import parse_calibration
+from tracetool.hardware.coefficient_files import parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model import time_files
 from tracetool.model.anchor import FROM_SPLIT, with_memory_efficiency
+from tracetool.model.eligible_implementations import members
 from tracetool.model.idle import idle_power_w
-from tracetool.model.members import members
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 from tracetool.model.phases import phase_clocks
 from tracetool.model.power_files import calibration_from_file, power_promise
@@ -206,8 +206,10 @@ def test_kernels_take_a_librarys_host_where_all_were_measured_in_others(
         ("candidates", chosen), ("other_version", False), ("is_known", True), ("may_run_others", False),
         ("in_library", stacks), ("_from_elsewhere", "with the host of vllm"),
     ):  # fmt: skip
-        monkeypatch.setattr(f"tracetool.model.members.{name}", lambda *_, answer=answer: answer)
-    monkeypatch.setattr("tracetool.model.members._member", lambda *a: a[2].stack)
+        monkeypatch.setattr(
+            f"tracetool.model.eligible_implementations.{name}", lambda *_, answer=answer: answer
+        )
+    monkeypatch.setattr("tracetool.model.eligible_implementations._member", lambda *a: a[2].stack)
     law: Any = SimpleNamespace(name="x")
     bands: Any = SimpleNamespace(swapped=0.1)
     made: Any = members(law, GPU, "vllm 0.24.0", "", bands=bands)

@@ -9,7 +9,7 @@ import pytest
 
 from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.families.spec import LIBRARY_COLUMNS
-from tracetool.hardware.calibrated import own_calibration
+from tracetool.hardware.coefficient_files import own_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.operator_tables import read_table

@@ -15,7 +15,7 @@ import pytest
 from tests.model.operators import rows_of
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
-from tracetool.hardware.calibrated import parse_calibration
+from tracetool.hardware.coefficient_files import parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
 from tracetool.replay.assumptions import Assumptions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.sources.makers import kineto
 from tracetool.api.ingest import ingest
-from tracetool.kernels.classified import classify_run
+from tracetool.kernels.classification import classify_run
 from tracetool.tables.nested import as_lists, dims_of, list_dims_of, shape_texts, texts_of
 from tracetool.tables.run import Run, write_run
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
-from tracetool.kernels.classified import (
+from tracetool.kernels.classification import (
     classify_source,
     classify_windows,
     family_shares,

@@ -37,8 +37,9 @@ class Coefficient:
     library, which have no value in between. ``stated_choices``, those of its source alone, are not tried.
     One that is not ``carried`` does not apply to another GPU, which keeps its prior. One with a ``pace``,
     ``memory``, ``l2``, ``one_l2``, ``dram``, ``pairs`` or ``tensor_memory``, scales with that of the chip
-    on architectures without measurements: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a prior
-    rests on, ``source`` and ``meaning`` are in the data file; see :mod:`tracetool.families.coefficients`.
+    on architectures without measurements: see :mod:`tracetool.model.chip_scaling`. The ``kind`` of evidence
+    a prior rests on, ``source`` and ``meaning`` are in the data file; see
+    :mod:`tracetool.families.coefficients`.
     """
 
     value: float

@@ -26,7 +26,7 @@ from tracetool.forecast.train import divide_training, plan_training
 from tracetool.forecast.training_passes import EAGER
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.hardware.modified import changes_of, with_numbers
+from tracetool.hardware.modified_gpu import changes_of, with_numbers
 from tracetool.model.hypothetical import TIME_SPREAD, is_hypothetical
 from tracetool.model.power_files import power_calibration_of
 from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory

@@ -24,7 +24,7 @@ from tracetool.forecast.operator_model import TABLES
 from tracetool.forecast.torch_check import Checked
 from tracetool.forecast.trace_comparison import Compared
 from tracetool.hardware.load import load_gpu
-from tracetool.hardware.modified import with_numbers
+from tracetool.hardware.modified_gpu import with_numbers
 from tracetool.replay.operator_tables import load_table
 from tracetool.tables.schema import load_schema
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.kernels.argument_readers import complete_convolutions
 from tracetool.kernels.calls import Call, Numbers, read_call
-from tracetool.kernels.readers import complete_convolutions
 from tracetool.kernels.shapes import read_shapes, streaming
 
 #: Numbers an operator can give, as in the operator tables.

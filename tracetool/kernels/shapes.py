@@ -14,8 +14,7 @@ from typing import Final
 from tracetool.families import names
 from tracetool.families.arguments import Reading
 from tracetool.families.registry import families
-from tracetool.kernels.calls import ITSELF, Call, Numbers, Shape, is_fused, numel, read_fused, size_of
-from tracetool.kernels.readers import (
+from tracetool.kernels.argument_readers import (
     Reader,
     attention,
     conv_gradient,
@@ -23,6 +22,7 @@ from tracetool.kernels.readers import (
     packed_attention,
     product,
 )
+from tracetool.kernels.calls import ITSELF, Call, Numbers, Shape, is_fused, numel, read_fused, size_of
 
 
 def _rows_of(shape: Shape, inner: int) -> Numbers:

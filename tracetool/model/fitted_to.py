@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tracetool.families.implementations import library_of, words_of
 from tracetool.families.pricing import laws
-from tracetool.hardware.calibrated import CalibrationFile
+from tracetool.hardware.coefficient_files import CalibrationFile
 
 
 def fitted_to(file: CalibrationFile) -> Mapping[str, frozenset[str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats, Numbers
-from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
+from tracetool.hardware.coefficient_files import calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import Number

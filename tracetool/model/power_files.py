@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracetool.core.interval import Z90
-from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
+from tracetool.hardware.coefficient_files import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import Number

@@ -17,7 +17,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.families.registry import families_where
 from tracetool.families.spec import Sequence
-from tracetool.hardware.calibrated import shared_calibration
+from tracetool.hardware.coefficient_files import shared_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.memory_efficiency import memory_efficiency
 

@@ -13,7 +13,7 @@ import numpy as np
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
 from tracetool.hardware.architecture import generations_apart, load_architecture
-from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
+from tracetool.hardware.coefficient_files import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table

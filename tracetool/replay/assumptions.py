@@ -13,7 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import fitted_libraries, library_of
 from tracetool.families.pricing import laws
-from tracetool.hardware.calibrated import CalibrationFile, read_calibration
+from tracetool.hardware.coefficient_files import CalibrationFile, read_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.fitted_to import fitted_to

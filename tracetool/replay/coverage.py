@@ -17,7 +17,7 @@ from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import groups, known_shape
 from tracetool.hardware.gpu import FALLBACK, Gpu
 from tracetool.model.counters import from_counters
-from tracetool.model.members import members
+from tracetool.model.eligible_implementations import members
 from tracetool.model.own_kernels import FROM_OWN, left_out
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import time_calibration_of

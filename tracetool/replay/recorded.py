@@ -15,7 +15,7 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
-from tracetool.hardware.stated import differing_figures
+from tracetool.hardware.trace_figures import differing_figures
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import power_as_measured
 from tracetool.model.timing import time_rows

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.hardware.architecture import Architecture, load_architecture
-from tracetool.hardware.calibrated import own_calibration
+from tracetool.hardware.coefficient_files import own_calibration
 from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.listing import ListedGpu, read_listed
 from tracetool.hardware.load import gpu_names, load_gpu

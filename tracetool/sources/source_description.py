@@ -13,7 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.hardware.makers import example_gpu, maker_title
 from tracetool.hardware.names import match_gpu
-from tracetool.hardware.stated import differing_figures
+from tracetool.hardware.trace_figures import differing_figures
 from tracetool.sources.clocks import Source
 from tracetool.sources.columns import rejected_count
 from tracetool.tables.run import file_sha256

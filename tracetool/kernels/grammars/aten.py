@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import number_format
+from tracetool.kernels.name_readers import number_format
 from tracetool.kernels.symbols import Symbol
 
 _POINTERS = re.compile(r"(?:[Aa]rray|NS_5array\w*)<char ?\*, (\d+)>")

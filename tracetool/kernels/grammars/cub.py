@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import format_in
+from tracetool.kernels.name_readers import format_in
 from tracetool.kernels.symbols import Symbol
 
 _TYPED = re.compile(r"(?:Policy(?:Hub)?|policy_hub|AgentScanPolicy|State)\w*<([^<>]{1,60})")

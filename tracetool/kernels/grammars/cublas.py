@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import number_format
+from tracetool.kernels.name_readers import number_format
 from tracetool.kernels.symbols import Symbol
 
 _ACCUMULATORS = {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int32", "c": "complex64", "z": "complex128"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import typed, typed_as
+from tracetool.kernels.name_readers import typed, typed_as
 from tracetool.kernels.symbols import Symbol
 
 _PREFIX = r"(?:cudnn_(?:infer_|train_|ops_|cnn_)?)?"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import number_format
+from tracetool.kernels.name_readers import number_format
 from tracetool.kernels.symbols import Symbol
 
 _FORMAT = r"(?:f16|bf16|tf32|f32|f64|s8|u8|s4|u4|s32|i8|e4m3|e5m2|b1|cf32|cf64)"

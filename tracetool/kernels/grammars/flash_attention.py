@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import format_in, number_format, typed
+from tracetool.kernels.name_readers import format_in, number_format, typed
 from tracetool.kernels.symbols import Symbol, split_arguments
 
 _TRAITS = re.compile(r"[Ff]lash_(?:fwd|bwd|kernel)?_?(?:kernel_)?traits\w*(?:<|, )(\d+), (\d+), (\d+), (\d+)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import number_format, typed
+from tracetool.kernels.name_readers import number_format, typed
 from tracetool.kernels.symbols import Symbol
 
 _KINDS = {

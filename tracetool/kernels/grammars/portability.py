@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import by_words, format_in
+from tracetool.kernels.name_readers import by_words, format_in
 from tracetool.kernels.symbols import Symbol
 
 _FUNCTOR = re.compile(r"Parallel(?:For|Reduce|Scan)<(?:\w+::)*(\w+)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import format_in, number_format
+from tracetool.kernels.name_readers import format_in, number_format
 from tracetool.kernels.symbols import Symbol
 
 _CONFIG = re.compile(r"wrapped_(\w+?)_config(?:<|, )(?:[\w:]*default_config|[^,<>]*)?,? ?([\w: ]*)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import numbers_of, typed, typed_as
+from tracetool.kernels.name_readers import numbers_of, typed, typed_as
 from tracetool.kernels.symbols import Symbol
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import number_format, typed_as
+from tracetool.kernels.name_readers import number_format, typed_as
 from tracetool.kernels.symbols import Symbol
 
 _FORMATS = re.compile(r"(MxE4m3|MxE2m1|MxInt4|E4m3|E2m1|E5m2|Bfloat16|Fp16|Fp32|Int4)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetool.kernels.grammar import Grammar, Rule, Token
-from tracetool.kernels.reading import typed_as
+from tracetool.kernels.name_readers import typed_as
 
 GRAMMAR = Grammar(
     library="math",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import by_words, typed
+from tracetool.kernels.name_readers import by_words, typed
 from tracetool.kernels.symbols import Symbol
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import number_format
+from tracetool.kernels.name_readers import number_format
 from tracetool.kernels.symbols import Symbol
 
 _PAIR = r"(?:bf16|tf32|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4)"

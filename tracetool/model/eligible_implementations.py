@@ -23,6 +23,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.candidates import candidates, is_known, other_version
+from tracetool.model.chip_scaling import paced, unhidden
 from tracetool.model.mixtures import Member
 from tracetool.model.other_formats import beside_parent, with_parents
 from tracetool.model.other_versions import (
@@ -31,7 +32,6 @@ from tracetool.model.other_versions import (
     measured_rows_of,
     others_of_library,
 )
-from tracetool.model.paced import paced, unhidden
 from tracetool.model.stand_ins import stands_in
 from tracetool.model.unmeasured_libraries import (
     habits_of,
