@@ -17,6 +17,7 @@ from tracetool.compare.accuracy import breaches, compare_signatures
 from tracetool.compare.baseline import add_baseline
 from tracetool.compare.baseline_store import _require_steps
 from tracetool.compare.changes import DiffRequest, _scoped, compare_sides
+from tracetool.compare.changes_table import _SUMS, _kernels
 from tracetool.compare.diff_run import without_waits
 from tracetool.compare.energy_difference.classes import _per_launch, work_classes
 from tracetool.compare.energy_difference.difference import _split
@@ -24,7 +25,6 @@ from tracetool.compare.energy_difference.factors import CAUSES, MatchedWork
 from tracetool.compare.energy_difference.intervals import NamedIntervals, drawn_parts, side_by_side
 from tracetool.compare.energy_difference.pairs import _matched_work
 from tracetool.compare.idle_groups import idle_groups
-from tracetool.compare.levels import _SUMS, _kernels
 from tracetool.compare.matched import CAUSES as DIFF_CAUSES
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.run_side import Reading
@@ -300,7 +300,7 @@ def test_a_kernel_matched_with_two_has_its_share_of_each(monkeypatch: pytest.Mon
         ("pair_half_width", lambda: pl.lit(0.0)), ("step_sums", lambda *_: None), ("within", lambda *_: None),
         ("_with_means", lambda one, _: one), ("_with_verdicts", verdicts), ("replace", lambda one, **_: one),
     ):  # fmt: skip
-        monkeypatch.setattr(f"tracetool.compare.levels.{what}", instead)
+        monkeypatch.setattr(f"tracetool.compare.changes_table.{what}", instead)
     side: Any = SimpleNamespace(
         classes=pl.DataFrame({"class": [7], "launches": [10]}), runs=[0, 1],
         per_run=pl.DataFrame({"class": [7, 7], "run": [0, 1]} | {name: [50.0, 100.0] for name in _SUMS}),

@@ -38,10 +38,10 @@ from tracetool.report.pictures.measured import energy_bars, log_picture
 from tracetool.report.pictures.pareto import pareto
 from tracetool.report.pictures.svg import family_colors, ink_on, text_width
 from tracetool.report.pictures.timeline import pack_timeline
-from tracetool.report.sections.against import waterfall
 from tracetool.report.sections.agreement import scatter
-from tracetool.report.sections.roof import roofline
-from tracetool.report.sections.where import Part, squarify, treemap
+from tracetool.report.sections.comparison import waterfall
+from tracetool.report.sections.energy_shares import Part, squarify, treemap
+from tracetool.report.sections.roofline import roofline
 
 N = len(HOSTILE)
 COLORS = family_colors(["gemm", "norm"])

@@ -188,7 +188,7 @@ class RunsDiff(Comparison):
         return self._report
 
     def _chart(self) -> Chart:
-        from tracetool.report.sections.against import waterfall
+        from tracetool.report.sections.comparison import waterfall
 
         energy = self.compared.metrics[0]
         return waterfall(energy.base, self.causes, energy.head, unit=energy.unit)

@@ -102,7 +102,7 @@ class Result(ABC):
 
     def to_json(self) -> str:
         """Return the document of the command's ``--json``; NaN and infinities are null."""
-        from tracetool.report.plain import plain
+        from tracetool.report.json_values import plain
 
         return json.dumps(plain(self._document()), ensure_ascii=False, default=str)
 

@@ -13,7 +13,7 @@ import typer
 
 from tracetool.cli.safe_output import unguarded
 from tracetool.core.escape import json_log
-from tracetool.report.plain import plain
+from tracetool.report.json_values import plain
 
 if TYPE_CHECKING:
     from tracetool.api.diff import Comparison

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tracetool.compare.changes_table import change_table
 from tracetool.compare.decomposition import FACTORS
-from tracetool.compare.levels import change_table
 from tracetool.compare.matched import CAUSES, matched_pairs, model_error_j
 from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, reason
 from tracetool.compare.scopes import FIGURES, family_figures, scope_figures

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tracetool.report.page import scripts, templates
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement
 from tracetool.report.sections.budget import budget
 from tracetool.report.sections.clocks import clocks
+from tracetool.report.sections.comparison import against
 from tracetool.report.sections.diagnosed import diagnosed
+from tracetool.report.sections.energy_shares import where
 from tracetool.report.sections.groups import groups
 from tracetool.report.sections.kernels import kernels, page_data
 from tracetool.report.sections.provenance import provenance
-from tracetool.report.sections.roof import roof
+from tracetool.report.sections.roofline import roof
 from tracetool.report.sections.swing import swing
 from tracetool.report.sections.timeline import gaps, timeline
-from tracetool.report.sections.where import where
 
 _SECTIONS = (
     budget,

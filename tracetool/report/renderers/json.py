@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.report.plain import plain
+from tracetool.report.json_values import plain
 from tracetool.report.renderer import Renderer, flat_columns
 from tracetool.report.view import View
 
