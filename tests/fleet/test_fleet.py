@@ -185,7 +185,7 @@ def test_two_fleets_differ_by_what_one_takes_more(fleet: Path, tmp_path: Path) -
     check_document("fleet diff", answer.to_dict())
     rows = {r["name"]: r for r in answer.frame.to_dicts()}
     same = rows["nlp--gpt--step"]
-    assert (same["verdict"], same["energy_more_pct"]) == ("not told", pytest.approx(0.0, abs=0.1))
+    assert (same["verdict"], same["energy_more_pct"]) == ("inconclusive", pytest.approx(0.0, abs=0.1))
     assert rows["vision--gpt--step"]["verdict"] == "only base"
     assert rows["vision--vit--step"]["verdict"] == "only head"
     family = tt.fleet_ask("diff", base, by="family", head=fleet).frame.row(

@@ -104,7 +104,7 @@ def test_steps_of_unlike_sizes_are_counted_from_the_first_on() -> None:
 def test_what_tells_nothing_is_refused() -> None:
     run = cast("Stub", _stub(kernels=3, named=False))
     run.tables["kernels"] = run.tables["kernels"].with_columns(signature=pl.int_range(pl.len()))
-    with pytest.raises(BadInput, match="tells nothing of its host"):
+    with pytest.raises(BadInput, match="holds nothing of its host"):
         recorded_host(cast("Run", run))  # no kernel comes back, and launches are few
 
 

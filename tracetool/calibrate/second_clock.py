@@ -30,8 +30,8 @@ class NextClock:
         """Return the sentence that advises it."""
         return (
             f"all rows were measured at one clock: the same rows at {self.clock_mhz:g} MHz too would narrow "
-            f"power there from ±{100 * self.power_now:.0f} to ±{100 * self.power_then:.0f} % and tell base "
-            "power from voltage"
+            f"power there from ±{100 * self.power_now:.0f} to ±{100 * self.power_then:.0f} % and separate "
+            "base power from voltage"
         )
 
 

@@ -311,7 +311,7 @@ def _measured(
     blind = energies.filter(pl.col("log_j").is_null()).height
     if blind:
         notes.append(
-            f"{blind} of {energies.height} kinds of work not told by the log: the model's energies stand in"
+            f"{blind} of {energies.height} kinds of work not resolved by the log: the model's energies taken"
         )
     energies = energies.with_columns(
         pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ("", "_low", "_high")

@@ -30,7 +30,7 @@ def changes(base: Place, head: Place, by: str) -> pl.DataFrame:
 
     Their errors are taken as independent: of one sensor or one model they are partly shared, and the interval
     of ``energy_more_pct`` is then too wide. ``verdict`` is ``more`` or ``less`` where that interval excludes
-    no change, else ``not told``; names of one data set alone are ``only base`` or ``only head``.
+    no change, else ``inconclusive``; names of one data set alone are ``only base`` or ``only head``.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _verdict(before: str, after: str) -> pl.Expr:
         .then(pl.lit("more"))
         .when(less)
         .then(pl.lit("less"))
-        .otherwise(pl.lit("not told"))
+        .otherwise(pl.lit("inconclusive"))
     )
 
 

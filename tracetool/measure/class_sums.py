@@ -15,7 +15,7 @@ _UNCLEAR_SHARE = 0.25
 #: A sum is identified when its deviation, the sensor's gain and offset aside, stays below this share of it:
 #: its 90 % interval then reaches 3 % either way. [1]
 IDENTIFIED = 0.03 / Z90
-_UNCLEAR_WAIT = "most of it waits for other ranks, at a power the log does not tell"
+_UNCLEAR_WAIT = "most of it waits for other ranks, at a power the log does not resolve"
 
 
 def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:

@@ -130,7 +130,7 @@ def shared_page_notes(
                 notes.append(
                     f"{law.name}, {counted(shaped, 'row')}: the loop that measured {gpu.name} read "
                     f"{100 * hit:.0f} % of caches from L2, as their sequences shared pages; where they have "
-                    f"their own, up to {1.0 / (1.0 - hit):.1f} times as long: --stack tells it"
+                    f"their own, up to {1.0 / (1.0 - hit):.1f} times as long: --stack names it"
                 )
     return notes
 

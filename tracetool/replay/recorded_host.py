@@ -67,7 +67,7 @@ def recorded_host(run: Run) -> RecordedHost:
     issue = _issue(run, kernels)
     if not idle.size and issue is None:
         raise BadInput.in_file(
-            run.path, "tells nothing of its host: no repeated steps, no launches", "give --host-us"
+            run.path, "holds nothing of its host: no repeated steps, no launches", "give --host-us"
         )
     if not idle.size:
         return RecordedHost(None, 0.0, 0.0, 0, 0.0, issue)

@@ -52,11 +52,11 @@ class SecondClock:
         if now == then:
             return (
                 f"one clock measured: the clock of least energy is expected to cost {now} % too much, and a "
-                f"second measurement at {self.clock_mhz:g} MHz, which tells how the time divides, no less"
+                f"second measurement at {self.clock_mhz:g} MHz, which shows how the time divides, no less"
             )
         return (
             f"one clock measured: a second measurement at {self.clock_mhz:g} MHz would cut what the clock of "
-            f"least energy is expected to cost too much from {now} to {then} % and tell how the time divides"
+            f"least energy is expected to cost too much from {now} to {then} % and show how the time divides"
         )
 
 

@@ -91,7 +91,7 @@ def usual_optimum(
     if not read:
         key, reason = ("several" if several else "unread"), "nobody read this GPU's voltage over its clocks"
     elif _most(anchor.programs(), time_s):
-        key, reason = "program", "one measurement does not tell how much of a program's time is its host's"
+        key, reason = "program", "one measurement does not show how much of a program's time is its host's"
         if several:
             reason = "two clocks of a program hardly show where its energy is least"
     else:

@@ -190,6 +190,6 @@ def _zone(source: Source, tz: str | None, host_zone: tuple[int | None, str] | No
         return offset_text(host_zone[0]), f"zone of the recording host, as {host_zone[1]} states it"
     raise BadInput.in_file(
         source.path,
-        "is in local time and no trace tells the zone",
+        "is in local time and no trace states the zone",
         "give it with --tz, e.g. --tz +02:00 or --tz Europe/Berlin",
     )

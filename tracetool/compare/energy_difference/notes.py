@@ -22,7 +22,7 @@ def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, 
     for name, side in zip(("base", "head"), sides, strict=True):
         if not side.cut.measured:
             notes.append(
-                f"{name}: no power log tells its energy: {number(side.energy_j * side.units)} J are"
+                f"{name}: no power log measured its energy: {number(side.energy_j * side.units)} J are"
                 " predicted, power is the model's"
             )
     if foreign:

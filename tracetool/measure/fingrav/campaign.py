@@ -213,7 +213,8 @@ def _deconvolution_note(profile: FineProfile, deconvolution: Deconvolution) -> s
         return f"{sampler_note}, expected to be {error} off on average ({share} from the samples)"
     further = "" if np.isfinite(deconvolution.runs_factor) else "; more runs like these would not help"
     return (
-        f"{sampler_note}, but the samples tell only {share} of it: read the means, not the profile{further}"
+        f"{sampler_note}, but the samples resolve only {share} of it: read the means, not the profile"
+        f"{further}"
     )
 
 

@@ -118,11 +118,11 @@ def drift(case: LogCase) -> Finding:
     around = _covered(case)
     count = len(around.readings)
     if count < 60:
-        return Finding("drift", "good", "too few readings to tell a drift")
+        return Finding("drift", "good", "too few readings to find a drift")
     third = min(count // 3, _MOST)
     ends = [_stretch(around, 0, third), _stretch(around, count - third, count)]
     if any(np.std(end.busy_share()) < _VARIES for end in ends):
-        return Finding("drift", "good", "the load is steady: no drift can be told")
+        return Finding("drift", "good", "the load is steady: no drift can be found")
     length_s = float(ends[1].readings.time_s.mean() - ends[0].readings.time_s.mean())
     placed = [_offset_of(end, 0.0, max(5.0 * case.spacing_s, 0.5)) for end in ends]
     moved_s = placed[1][0] - placed[0][0]
@@ -178,11 +178,11 @@ def beat(case: LogCase) -> Finding:
         return Finding("beat", "good", "the sensor's windows leave no time out", 0.0, "%")
     around = _covered(case)
     if len(around.readings) < 4:
-        return Finding("beat", "good", "too few readings to tell a beat")
+        return Finding("beat", "good", "too few readings to find a beat")
     start_s, end_s = case.span_s
     inside = (around.readings.time_s >= start_s + case.window_s) & (around.readings.time_s <= end_s)
     if inside.sum() < 4:
-        return Finding("beat", "good", "too few readings to tell a beat")
+        return Finding("beat", "good", "too few readings to find a beat")
     around = replace(
         around,
         readings=replace(

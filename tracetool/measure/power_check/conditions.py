@@ -34,7 +34,9 @@ def idle(case: LogCase) -> Finding:
     """Power without work, and whether work raises it."""
     if case.timeline is None:
         low_w = float(np.quantile(case.readings.power_w, 0.05))
-        return Finding("idle", "good", f"least power {number(low_w)} W; no trace to tell idle by", low_w, "W")
+        return Finding(
+            "idle", "good", f"least power {number(low_w)} W; no trace shows when it idles", low_w, "W"
+        )
     under_load, quiet = case.loaded()
     quiet = quiet[quiet > _NOTHING_W]
     if not len(under_load):

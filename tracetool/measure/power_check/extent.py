@@ -105,7 +105,7 @@ def stamps(case: LogCase) -> Finding:
     time_ns = case.frame["time_ns"].to_numpy()
     steps = np.diff(np.unique(time_ns))
     if len(time_ns) < 10 or not len(steps):
-        return Finding("stamps", "good", "too few lines to tell how finely they are stamped")
+        return Finding("stamps", "good", "too few lines to see how finely they are stamped")
     whole_seconds = bool((time_ns % 1_000_000_000 == 0).all())
     if whole_seconds and case.readings.update_s < 1.0:
         return Finding(

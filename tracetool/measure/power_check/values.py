@@ -67,7 +67,7 @@ def quantization(case: LogCase) -> Finding:
     """How fine the values are."""
     step_w = resolution_w(case)
     if not np.isfinite(step_w):
-        return Finding("quantization", "good", "one value: no resolution to tell")
+        return Finding("quantization", "good", "one value: its resolution cannot be seen")
     share = step_w / max(float(np.median(case.readings.power_w)), 1e-9)
     reason = f"values in steps of {number(step_w)} W"
     return Finding("quantization", graded(share, *_COARSE), reason, step_w, "W")

@@ -135,7 +135,7 @@ def energy_bars(
         f"{n}: {s}{'' if k else ' (not identified)'}"
         for n, s, k in zip(full_names, figures, is_identified, strict=True)
     )
-    pale = "" if all(is_identified) else ", pale where the log does not tell a class from others"
+    pale = "" if all(is_identified) else ", pale where the log does not separate a class from others"
     return Chart(
         title,
         f"{counted(len(rows), 'class', 'classes')}, bars with 90 % intervals{pale}. {sentence}",

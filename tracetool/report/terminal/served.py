@@ -38,6 +38,6 @@ def _span(row: dict[str, object], stem: str, unit: str) -> str:
     """Return a value with its unit and interval."""
     values = [row[f"{stem}{end}_j"] for end in ("", "_low", "_high")]
     if not all(isinstance(v, float) for v in values):
-        return f"no {unit} is told by the log"
+        return f"the log resolves no {unit}"
     middle, low, high = (number(float(str(v))) for v in values)
     return f"{middle} {unit} (90 %: {low} to {high})"

@@ -43,7 +43,7 @@ def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
     if clock.domain == "local":
         if tz is None:
             raise BadInput.in_file(
-                path, "is in local time", "tell its zone with --tz, e.g. --tz +02:00 or --tz Europe/Berlin"
+                path, "is in local time", "give its zone with --tz, e.g. --tz +02:00 or --tz Europe/Berlin"
             )
         shifted = local_to_utc(trace.telemetry["time_ns"].to_numpy(), tz)
         trace.telemetry = trace.telemetry.with_columns(pl.Series("time_ns", shifted))

@@ -193,7 +193,7 @@ def _epoch(seconds: pl.Series) -> Clock:
     first = seconds.drop_nulls().head(1)
     if len(first) and 1.4e9 < float(first[0]) < 7.3e9:
         return Clock("utc", 0, 1e6, basis="time since 1970")
-    return Clock("session", basis="time from a start the log does not tell")
+    return Clock("session", basis="time from a start the log does not state")
 
 
 FORMAT = Format(

@@ -86,7 +86,7 @@ def _meters(
         if wraps:
             trace.warnings.append(f"{zone}: its counter wrapped {counted(wraps, 'time')}; its range is added")
         elif (zone_rows["uj"].diff() < 0).any():
-            trace.warnings.append(f"{zone}: its counter fell; no max_energy_range_uj tells why")
+            trace.warnings.append(f"{zone}: its counter fell; no max_energy_range_uj to correct it by")
         rows_of = zone_rows.with_columns(pl.Series("joules", joules))
         meters.append(meter_rows(rows_of, scope, f"{scope}.{zone} {name}".strip(), energy="joules"))
     return meters
