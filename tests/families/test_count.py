@@ -140,3 +140,14 @@ def test_operations_of_64_bits_are_those_of_their_pipe(family: str) -> None:
     assert (counts["fp32"].fp64_flops == 0.0).all()
     assert (counts["fp64"].fp32_flops == 0.0).all()
     assert (counts["fp64"].fp64_flops > 0.0).any()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "pipe"), [("rtx-5090", "tensor"), ("rtx-3090", "tensor"), ("gtx-1660-ti", "fp32")]
+)
+def test_tf32_asks_for_tensor_cores_where_there_are_any(gpu: str, pipe: str) -> None:
+    """Those of GeForce cards are as fast as FP32, and run it all the same; a card without has FP32 alone."""
+    rows = rows_of("gemm", m=4096.0, n=4096.0, k=4096.0, dtype="tf32")
+    work = count_work(rows, load_gpu(gpu))
+    counts = {"tensor": work.tensor_flops[0], "fp32": work.fp32_flops[0]}
+    assert max(counts, key=lambda name: counts[name]) == pipe

@@ -17,6 +17,7 @@ from tracetool.families.transfers.law import COPY
 from tracetool.families.transfers.nccl import LL, LL128, NVLS, SENDS, SENDS_LL, SIMPLE, carry, protocols
 from tracetool.families.transfers.problem import copy_work, message_of
 from tracetool.hardware.load import load_gpu
+from tracetool.model.timing import time_rows
 
 GPU = load_gpu("h100-sxm")
 RATE, LATENCY, LAUNCH = 4.5e11, 2.3e-6, 1.0e-6
@@ -36,7 +37,9 @@ def rows_of(family: str, **given: Any) -> OperatorColumns:
 
 
 def links(*, adds: bool) -> PeerLinks:
-    return PeerLinks(bytes_per_s=RATE, latency_s=LATENCY, wait_s=WAIT, launch_s=LAUNCH, adds=np.array([adds]))
+    return PeerLinks(
+        bytes_per_s=np.array([RATE]), latency_s=LATENCY, wait_s=WAIT, launch_s=LAUNCH, adds=np.array([adds])
+    )
 
 
 RING = {"all_reduce": (2.0, 2), "all_gather": (1.0, 1), "reduce_scatter": (1.0, 1), "all_to_all": (1.0, 1)}
@@ -202,6 +205,21 @@ def test_peer_links_join_two_ranks_where_nothing_else_is_said() -> None:
     assert choose_fabric(rows, bridged).tolist() == [0, 1, 0]
     unstated = OperatorColumns(np.array(["collective"], dtype=object), {})
     assert choose_fabric(unstated, bridged).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "carrying"), [(2.0, 1), (4.0, 3), (8.0, 7)], ids=["one link", "three", "all seven"]
+)
+def test_fewer_ranks_of_a_mesh_have_fewer_links(ranks: float, carrying: int) -> None:
+    """A link of an MI300X leads to one GPU; ranks behind a switch have the whole rate, however few."""
+    rows = rows_of("collective", bytes=2.0**30, ranks=ranks, kind="all_reduce", dtype="bf16")
+    sent = 2.0 * (ranks - 1.0) / ranks * 2.0**30
+    mesh, switch = load_gpu("mi300x"), load_gpu("h100-sxm")
+    assert mesh.link_rate(np.array([ranks]))[0] == pytest.approx(carrying * mesh.link_bytes_per_s / 7)
+    assert switch.link_rate(np.array([ranks]))[0] == switch.link_bytes_per_s
+    timing = time_rows(rows, mesh, 2100.0)
+    assert timing.duration_s[0, 0] > sent / (carrying * 64e9)
+    assert timing.duration_s[0, 0] < 2.0 * sent / (carrying * 64e9)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,9 @@ def _has_unit(pipe: str, gpu: Gpu) -> bool:
     if not pipe.startswith("tensor_"):
         return False
     vector = {"tensor_fp64": "fp64", "tensor_tf32": "fp32", "tensor_bf16": "fp32"}.get(pipe, "fp16")
-    return gpu.rate(pipe) > gpu.rate(vector)
+    # TF32 is asked for to have tensor cores, also where they are no faster, as on GeForce cards
+    asked_for = pipe == "tensor_tf32" and gpu.flops_per_clock_sm.get(pipe, 0.0) >= gpu.rate(vector)
+    return asked_for or gpu.rate(pipe) > gpu.rate(vector)
 
 
 def on_fp64_pipe(words: Texts) -> Bools | None:

@@ -168,7 +168,7 @@ def operator_times(work: OperatorWork, gpu: Gpu, clock_mhz: Floats, of: Saturati
     rate = gpu.sm_count * _peak(work, gpu) * best * shares * 1e6
     compute = work.flops[:, None] / (rate[:, None] * np.asarray(clock_mhz, np.float64)[None])
     memory = work.moved_bytes / (of.stream * gpu.dram_bytes_per_s)
-    link = gpu.link_bytes_per_s if gpu.link_ranks > 1 else gpu.pcie_bytes_per_s
+    link = gpu.link_rate(work.ranks) if gpu.link_ranks > 1 else gpu.pcie_bytes_per_s
     ring = 2.0 * (1.0 - 1.0 / np.maximum(work.ranks, 1.0)) * work.moved_bytes / (of.link * link)
     memory = np.where(work.kind == _EXCHANGE, ring, memory)
     return np.asarray(np.maximum(compute, memory[:, None]) + of.launch_s)

@@ -83,6 +83,7 @@ class Gpu:
     matrix_fp32: float  # FP32 products on matrix cores, FLOP per clock and SM; 0 where libraries use none
     link_bytes_per_s: float  # one direction, all links
     link_ranks: int  # GPUs that peer links join at full rate; 1 where none does
+    link_peers: int  # GPUs of a node that one link each leads to; 0 where a switch joins all
     link_reduces: bool  # the switch between them adds and multicasts (NVLink SHARP)
     graph_step_us: float  # graphs launched one after another begin on multiples of this; 0 at any time
     peer_latency_us: float  # smallest all-reduce of eight GPUs that peer links join
@@ -140,6 +141,20 @@ class Gpu:
                 return rate
             pipe_tried = FALLBACK.get(pipe_tried)
         raise KeyError(pipe)
+
+    def link_rate(self, ranks: Floats) -> Floats:
+        """Return the peak rate of a GPU's links to the others of a group, in one direction. Shape (n,). [B/s]
+
+        Through a switch any other GPU is reached at the full rate. Without one each link leads to one GPU of
+        the node: in a group of fewer, only the links between its GPUs carry anything.
+
+        >>> from tracetool.hardware.load import load_gpu
+        >>> [float(load_gpu(g).link_rate(np.array([2.0]))[0]) / 1e9 for g in ("h100-sxm", "mi300x")]
+        [450.0, 64.0]
+        """
+        if not self.link_peers:
+            return np.full(len(ranks), self.link_bytes_per_s)
+        return self.link_bytes_per_s * np.clip(ranks - 1.0, 1.0, self.link_peers) / self.link_peers
 
     def peak_flops(self, pipe: str, clock_mhz: Numbers | float) -> Floats:
         """Return the peak rate of a pipe at a clock: units x rate x clock.

@@ -149,6 +149,7 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         matrix_fp32=numbers["matrix_fp32"].value if "matrix_fp32" in numbers else 0.0,
         link_bytes_per_s=value("link_bytes_per_s"),
         link_ranks=_link_ranks(numbers),
+        link_peers=int(numbers["link_peers"].value) if "link_peers" in numbers else 0,
         link_reduces=bool(numbers["link_reduces"].value) if "link_reduces" in numbers else False,
         graph_step_us=numbers["graph_step_us"].value if "graph_step_us" in numbers else 0.0,
         peer_latency_us=(

@@ -177,8 +177,9 @@ def _busy(
 
 def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
     """One direction of the link a row uses: the peer link for collectives it joins, else the host's."""
-    joined = rows.in_families(names.COLLECTIVE) & (rows.number("ranks", 2.0) <= gpu.link_ranks)
-    return np.where(joined, gpu.link_bytes_per_s, gpu.pcie_bytes_per_s)
+    ranks = rows.number("ranks", 2.0)
+    joined = rows.in_families(names.COLLECTIVE) & (ranks <= gpu.link_ranks)
+    return np.where(joined, gpu.link_rate(ranks), gpu.pcie_bytes_per_s)
 
 
 def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Numbers:

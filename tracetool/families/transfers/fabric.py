@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.hardware.gpu import Gpu
 
 #: Ranks from which a switch adds what they send: of two, each is the other's only peer. [1] As measured:
@@ -19,11 +19,15 @@ _LAUNCH_US = 1.0
 class PeerLinks:
     """Peer links of a GPU, and where their switch adds; arrays of shape (n,)."""
 
-    bytes_per_s: float  # peak of a rank's links in one direction [B/s]
+    bytes_per_s: Floats  # peak of a rank's links to the others in one direction [B/s]
     latency_s: float  # smallest all-reduce of eight GPUs [s]
     wait_s: float  # of that, what a kernel waits for its peers' words [s]
     launch_s: float  # the rest [s]
     adds: Bools  # the switch reduces and multicasts (NVLink SHARP)
+
+    def take(self, rows: Ints | Bools) -> PeerLinks:
+        """Return the links of the chosen messages."""
+        return replace(self, bytes_per_s=self.bytes_per_s[rows], adds=self.adds[rows])
 
 
 def peer_links(ranks: Floats, gpu: Gpu) -> PeerLinks:
@@ -31,7 +35,7 @@ def peer_links(ranks: Floats, gpu: Gpu) -> PeerLinks:
     latency_s = gpu.peer_latency_us * 1e-6
     launch_s = min(_LAUNCH_US * 1e-6, latency_s)
     adds = (ranks >= _FEWEST_ADDED) & gpu.link_reduces
-    return PeerLinks(gpu.link_bytes_per_s, latency_s, latency_s - launch_s, launch_s, adds)
+    return PeerLinks(gpu.link_rate(ranks), latency_s, latency_s - launch_s, launch_s, adds)
 
 
 def through_host(ranks: Floats, gpu: Gpu) -> Bools:

@@ -47,7 +47,7 @@ def protocols(message: Message, links: PeerLinks) -> Ints:
     p, n, steps = _TUNING, message.bytes, message.steps
     bus = p["bus_share"] * links.bytes_per_s
     moved_us = 1e6 * n * steps / np.maximum(message.ranks, 1.0)
-    low_latency = min(p["ll_share"] * links.bytes_per_s, _LL_MOST * bus)
+    low_latency = np.minimum(p["ll_share"] * links.bytes_per_s, _LL_MOST * bus)
     spent_us = [
         p["ll_us"] + p["ll_step_us"] * steps + moved_us / low_latency,
         p["ll128_us"] + p["ll128_step_us"] * steps + moved_us / (p["ll128_share"] * bus),
@@ -68,7 +68,7 @@ def carry(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Carried
     seconds, link_bytes = np.zeros(len(protocol)), message.ring_bytes.copy()
     for number in set(protocol.tolist()):
         rows = protocol == number
-        seconds[rows] = _TIMES[number](message.take(rows), links, c)
+        seconds[rows] = _TIMES[number](message.take(rows), links.take(rows), c)
     added = protocol == NVLS
     link_bytes[added] = message.bytes[added]
     return Carried(seconds, link_bytes)
