@@ -110,7 +110,9 @@ def test_every_number_of_every_sentence_is_computed_again(runs: Runs, name: str)
             tried = [
                 t["energy_j"] for t in predict_run(source.energies.run, None, near, power_cap_w=700.0).totals
             ]
-            assert min(tried) == tried[1]
+            # the fastest within 0.5 % of the least
+            assert tried[1] < 1.005 * tried[0]
+            assert tried[1] < tried[2]
             again = recomputed.at_clock(source, best_mhz, cap_w=700.0 if one.cause == "power cap" else None)
         else:
             again = recomputed.without(

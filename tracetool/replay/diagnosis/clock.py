@@ -15,6 +15,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.power_files import power_calibration_of
 from tracetool.replay.diagnosis.causes import CAP, FAST_CLOCK, LOW_CLOCK, THERMAL
 from tracetool.replay.diagnosis.references import saved_share
+from tracetool.replay.operating_points import least
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.recorded import recorded_clock
 from tracetool.replay.sweep import default_clocks, with_reference
@@ -75,13 +76,15 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
     at_mhz = float(recorded.totals[0]["clock_mhz"])
     supported = default_clocks(spec)
     swept = [_swept(run, gpu, spec, with_reference(supported[::_EVERY], at_mhz))]
-    best_mhz = _least(swept)[0]
-    near = int(np.argmin(np.abs(np.array(supported) - best_mhz)))
-    tried = {t["clock_mhz"] for t in swept[0].totals}
-    # the least among a sweep's clocks lies between its neighbors of those tried
-    if between := [mhz for mhz in supported[max(near - _EVERY + 1, 0) : near + _EVERY] if mhz not in tried]:
-        swept.append(_swept(run, gpu, spec, between))
-    best_mhz, best_j = _least(swept)
+    # the least among a sweep's clocks lies between the neighbors of the least of those tried, and the fastest
+    # that costs no more lies below the next that was
+    for chosen in (_cheapest, _best):
+        near = int(np.argmin(np.abs(np.array(supported) - chosen(swept)[0])))
+        tried = {t["clock_mhz"] for one in swept for t in one.totals}
+        around = supported[max(near - _EVERY + 1, 0) : near + _EVERY]
+        if between := [mhz for mhz in around if mhz not in tried]:
+            swept.append(_swept(run, gpu, spec, between))
+    best_mhz, best_j = _best(swept)
     at_mhz, here_j = min(
         ((t["clock_mhz"], t["energy_j"]) for t in swept[0].totals), key=lambda t: abs(t[0] - at_mhz)
     )
@@ -104,10 +107,17 @@ def _swept(run: Run, gpu: str | None, spec: Gpu, clocks_mhz: Sequence[float]) ->
     return predict_run(run, gpu, clocks_mhz, power_cap_w=float(spec.power_limit_w))
 
 
-def _least(swept: Sequence[PredictedRun]) -> tuple[float, float]:
-    """Return the clock of least energy, and that energy. [MHz, J]"""
-    totals = sorted((t for one in swept for t in one.totals), key=lambda t: float(t["clock_mhz"]))
-    best = min(totals, key=lambda t: float(t["energy_j"]))
+def _cheapest(swept: Sequence[PredictedRun]) -> tuple[float, float]:
+    """Return the clock of the least energy of all, and that energy. [MHz, J]"""
+    best = min((t for one in swept for t in one.totals), key=lambda t: float(t["energy_j"]))
+    return float(best["clock_mhz"]), float(best["energy_j"])
+
+
+def _best(swept: Sequence[PredictedRun]) -> tuple[float, float]:
+    """Return the fastest clock whose energy no sensor separates from the least, and its energy. [MHz, J]"""
+    totals = [t for one in swept for t in one.totals]
+    energy_j, time = (np.array([t[key] for t in totals], np.float64) for key in ("energy_j", "makespan_ms"))
+    best = totals[least(energy_j, time)]
     return float(best["clock_mhz"]), float(best["energy_j"])
 
 
