@@ -14,6 +14,9 @@ from tests.cli.test_every_command import LEAVES
 from tests.damaged.small_run import small_run
 from tracetool.cli.app import run as command
 
+#: Options that take a number or a text in per cent.
+_SHARES = ("--slowdown",)
+
 
 def _numeric_options() -> Iterator[tuple[tuple[str, ...], str, bool]]:
     for words, leaf in LEAVES:
@@ -23,7 +26,7 @@ def _numeric_options() -> Iterator[tuple[tuple[str, ...], str, bool]]:
                 annotations.get(param.name),
                 *get_args(annotations.get(param.name)),
             }
-            if number_types:
+            if number_types or (param.opts[0] in _SHARES and words != ("record",)):
                 yield words, param.opts[0], float in number_types
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike
+from tracetool.core.shares import stated_share
 from tracetool.forecast.tables import Forecasts, forecast_model, forecast_table
 from tracetool.hardware.load import load_gpu
 from tracetool.tables.tariff import NO_TARIFF, Tariff
@@ -126,7 +127,7 @@ class ForecastResult(Result):
 def forecast(
     source: PathLike | pl.DataFrame | Mapping[str, Any],
     *,
-    slowdown: float = 0.05,
+    slowdown: float | str = 0.05,
     compare: PathLike | None = None,
     check: bool = False,
     tariff: Tariff = NO_TARIFF,
@@ -139,8 +140,9 @@ def forecast(
     source : path, mapping or DataFrame
         A model (its ``config.json``, a name, or the configuration itself), or a table of cases: one row
         each, columns as the keywords (``docs/forecast.md``).
-    slowdown : float
-        Slowdown that goals among several cases allow: 0.05 is 5 %. [1]
+    slowdown : float or str
+        Slowdown that goals among several cases allow, a fraction or a text in per cent: 0.03 is
+        ``"3%"``. [1]
     compare : path, optional
         A run: the operators of one case are set against its kernels (``compared``), on its GPU by default.
     check : bool
@@ -187,6 +189,7 @@ def forecast(
     """
     from tracetool.forecast.tables import is_table
 
+    allowed = stated_share(slowdown, "--slowdown")
     if check and compare is not None:
         raise BadInput("check: not together with compare", "ask for one of them")
     if is_table(source):
@@ -195,7 +198,7 @@ def forecast(
         return ForecastResult(forecast_table(source, case), tariff)
     if compare is not None:
         return ForecastResult(_against(compare, {**case, "model": source}), tariff)
-    forecasted = forecast_model({**case, "model": source}, slowdown)
+    forecasted = forecast_model({**case, "model": source}, allowed)
     if check:
         from tracetool.forecast.torch_check import check_model
 

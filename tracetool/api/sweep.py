@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike
+from tracetool.core.shares import stated_share
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.clocks import given_values
 from tracetool.replay.sweep import Swept
@@ -111,7 +112,7 @@ def sweep(
     calibration: Sequence[PathLike] = (),
     temperature: float | None = None,
     ambient: float | None = None,
-    slowdown: float = 0.05,
+    slowdown: float | str = 0.05,
     against: float | None = None,
 ) -> Sweep:
     """Find the clock or power cap of least energy, as ``tracetool sweep``.
@@ -124,8 +125,8 @@ def sweep(
         Clocks; by default 41 of the GPU's from 35 % of its highest up. [MHz]
     power_cap : float, sequence of float or str, optional
         Power caps to try at the highest clock. [W]
-    slowdown : float
-        Slowdown allowed for the goal within it: 0.05 is 5 %. [1]
+    slowdown : float or str
+        Slowdown allowed for the goal within it, a fraction or a text in per cent: 0.03 is ``"3%"``. [1]
     against : float, optional
         Clock that savings are stated against; by default the recorded one, else the boost clock. [MHz]
 
@@ -150,7 +151,7 @@ def sweep(
             mem_clock_mhz=mem_clock,
             launch=launch,
             anchor=anchor,
-            slowdown=slowdown,
+            slowdown=stated_share(slowdown, "--slowdown"),
             against_mhz=against,
             assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
         )

@@ -91,6 +91,9 @@ BY_OPTION = typer.Option(
     help="Compare these groups too: signature, family, operator, module, range, iteration, phase, gpu, gap "
     "or several (gpu,module); limits name them, *:energy=2% all.",
 )
+SLOWDOWN_OPTION = typer.Option(
+    "5%", "--slowdown", metavar="SHARE", help="Slowdown allowed for the best: 3%, or 0.03 for the same."
+)
 #: Largest price or carbon intensity taken, in any currency. [1/kWh]
 _MOST_PER_KWH = 1e9
 PRICE_OPTION = typer.Option(

@@ -18,6 +18,7 @@ from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.core.progress import Progress, Silent
+from tracetool.core.shares import stated_share
 from tracetool.core.version import __version__
 from tracetool.fleet import questions, report
 from tracetool.fleet.engine import started
@@ -211,7 +212,8 @@ def fleet_ask(
     where: str | PathLike,
     *,
     by: str = "job",
-    slowdown_pct: float = 5.0,
+    slowdown: float | str = 0.05,
+    slowdown_pct: float | None = None,
     head: str | PathLike | None = None,
 ) -> FleetTable:
     """Ask a data set: jobs, energy, outliers, savings, diff or report, as the commands of those names.
@@ -224,8 +226,10 @@ def fleet_ask(
         The data set.
     by : str
         What energy is summed by: job, gpu, family, kernel, uuid, rank, month or a label.
-    slowdown_pct : float
-        How much longer a job may take for savings. [%]
+    slowdown : float or str
+        How much longer a job may take for savings, a fraction or a text in per cent: 0.03 is ``"3%"``. [1]
+    slowdown_pct : float, optional
+        The same as a number in per cent, in its place. [%]
     head : str or path, optional
         The data set that ``diff`` compares with this one.
 
@@ -235,13 +239,14 @@ def fleet_ask(
         If the data set does not hold what the question needs.
     """
     place = Place(where)
+    allowed = stated_share(slowdown if slowdown_pct is None else f"{slowdown_pct}%", "--slowdown")
     answers: dict[str, tuple[str, Callable[[], pl.DataFrame]]] = {
         "jobs": ("Jobs", lambda: questions.jobs(place)),
         "energy": (f"Energy by {by}", lambda: questions.energy(place, by)),
         "outliers": ("GPUs by energy at equal work", lambda: questions.outliers(place)),
         "savings": (
-            f"Energy that clocks would save within {slowdown_pct:g} % more time",
-            lambda: questions.savings(place, slowdown_pct),
+            f"Energy that clocks would save within {100.0 * allowed:g} % more time",
+            lambda: questions.savings(place, allowed),
         ),
     }
     if question == "report":

@@ -180,7 +180,7 @@ def outliers(place: Place) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
+def savings(place: Place, slowdown: float) -> pl.DataFrame:
     """Return the savings by clocks: per job its clock of least energy within a slowdown, and the sum.
 
     Against the highest clock predicted for each job. The interval holds that of the energies themselves,
@@ -204,7 +204,7 @@ def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
         )
     limit = base.select("job", "makespan_ms").rename({"makespan_ms": "_limit"})
     allowed = totals.join(limit, on="job").filter(
-        pl.col("makespan_ms") <= (1.0 + slowdown_pct / 100.0) * pl.col("_limit")
+        pl.col("makespan_ms") <= (1.0 + slowdown) * pl.col("_limit")
     )
     best = allowed.sort("job", "energy_j", "clock_mhz").group_by("job", maintain_order=True).first()
     joined = best.join(base, on="job", suffix="_top")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tracetool.cli.arguments import finite
+from tracetool.cli.arguments import SLOWDOWN_OPTION, finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 if TYPE_CHECKING:
@@ -194,17 +194,16 @@ def outliers(
     _ask("outliers", data_set, out, as_json, quiet)
 
 
-@app.command(epilog="Example: tracetool fleet savings fleet --slowdown 5")
+@app.command(epilog="Example: tracetool fleet savings fleet --slowdown 3%")
 def savings(
     data_set: str = _DST,
-    slowdown: float = typer.Option(5.0, "--slowdown", metavar="PCT", min=0.0, max=1000.0, callback=finite,
-                                   help="How much longer a job may take."),
+    slowdown: str = SLOWDOWN_OPTION,
     out: Path | None = _OUT,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
-) -> None:  # fmt: skip
+) -> None:
     """Energy that each job's best clock would save."""
-    _ask("savings", data_set, out, as_json, quiet, slowdown_pct=slowdown)
+    _ask("savings", data_set, out, as_json, quiet, slowdown=slowdown)
 
 
 @app.command(epilog="Example: tracetool fleet diff fleet-october fleet-november --by kernel")

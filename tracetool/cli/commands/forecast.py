@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import GCO2_OPTION, PRICE_OPTION, PUE_OPTION, finite, tariff_of
+from tracetool.cli.arguments import GCO2_OPTION, PRICE_OPTION, PUE_OPTION, SLOWDOWN_OPTION, tariff_of
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -93,14 +93,7 @@ def forecast(
         "--check",
         help="Count the model on torch's meta device too (needs torch, transformers or diffusers).",
     ),
-    slowdown: float = typer.Option(
-        0.05,
-        "--slowdown",
-        min=0.0,
-        max=10.0,
-        callback=finite,
-        help="Slowdown that the best of several cases may have: 0.05 is 5 %.",
-    ),
+    slowdown: str = SLOWDOWN_OPTION,
     price: float | None = PRICE_OPTION,
     gco2_per_kwh: float | None = GCO2_OPTION,
     pue: float | None = PUE_OPTION,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import finite
+from tracetool.cli.arguments import SLOWDOWN_OPTION, finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @app.command(
     short_help="The clock or power cap of least energy.",
-    epilog="Example: tracetool sweep run.tracetool --slowdown 0.05 --chart front.html",
+    epilog="Example: tracetool sweep run.tracetool --slowdown 3% --chart front.html",
 )
 def sweep(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
@@ -47,9 +47,7 @@ def sweep(
     ambient: float | None = typer.Option(
         None, "--ambient", callback=finite, help="Air at the GPU: the chip settles above it by its power. [C]"
     ),
-    slowdown: float = typer.Option(
-        0.05, "--slowdown", min=0.0, max=10.0, callback=finite, help="Allowed slowdown: 0.05 is 5 %."
-    ),
+    slowdown: str = SLOWDOWN_OPTION,
     against: float | None = typer.Option(
         None,
         "--against",
