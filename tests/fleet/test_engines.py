@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tests.fleet import dying
-from tracetool.core.errors import BadInput, MissingPart
+from tests.fleet.test_fleet import kineto
+from tracetool.core.errors import BadInput, Interrupted, MissingPart, Terminated
 from tracetool.core.progress import Silent
 from tracetool.fleet.engine import LocalEngine, started
 from tracetool.fleet.fleet import fleet_ingest
@@ -217,3 +218,28 @@ def test_a_disk_that_takes_no_record_of_a_job_is_left_as_it_was(
     with pytest.raises(BadInput, match="no space left"):
         fleet_ingest(tmp_path / "traces", tmp_path / "set", workers=1)
     assert [p.name for p in (tmp_path / "set").iterdir()] == ["runs"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "said", "code"), [(KeyboardInterrupt, "interrupted", 130), (Terminated, "terminated", 143)]
+)
+def test_a_stopped_task_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException], said: str, code: int
+) -> None:
+    for name in ("a", "b", "c"):
+        kineto(tmp_path / "source" / name / "step.pt.trace.json", launches=2)
+    write = Manifest.write
+
+    def stopped_after_two(self: Manifest, job: str, entry: Mapping[str, Any]) -> None:
+        write(self, job, entry)
+        if len(self.entries()) == 2:
+            raise stop
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Manifest, "write", stopped_after_two)
+        with pytest.raises(Interrupted) as raised:
+            fleet_ingest(tmp_path / "source", tmp_path / "set", workers=1)
+    assert raised.value.line() == f"{said}; 2 of 3 jobs done; the same command again goes on with the others"
+    assert raised.value.exit_code == code
+    again = fleet_ingest(tmp_path / "source", tmp_path / "set", workers=1)
+    assert (again.skipped, again.done) == (2, 1)

@@ -25,7 +25,10 @@ from tracetool.tables.scratch import temporary_folder
 stopping.install()
 numbers = pl.LazyFrame({"a": range(400_000)})
 pairs = numbers.join(numbers, how="cross").select((pl.col("a") * pl.col("a_right")).sum())
-how = stopping.patient() if sys.argv[2] == "patient" else nullcontext()
+how = {
+    "patient": stopping.patient, "hasty": nullcontext,
+    "keeping": lambda: stopping.keeping(lambda: "2 of 3 done"),
+}[sys.argv[2]]()
 with how, temporary_folder() as folder, replaced_run(sys.argv[1]) as run:
     (folder / "unpacked").write_text("x")
     (run / "kernels.parquet").write_text("half")
@@ -45,14 +48,15 @@ def _start(folder: Path, manner: str) -> subprocess.Popen[str]:
     return job
 
 
-def test_a_long_call_is_cut_off_and_cleaned_up_after(tmp_path: Path) -> None:
-    job = _start(tmp_path, "hasty")
+@pytest.mark.parametrize(("manner", "kept"), [("hasty", "nothing was written"), ("keeping", "2 of 3 done")])
+def test_a_long_call_is_cut_off_and_cleaned_up_after(tmp_path: Path, manner: str, kept: str) -> None:
+    job = _start(tmp_path, manner)
     try:
         job.send_signal(signal.SIGTERM)
         _, said = job.communicate(timeout=200)  # the call alone takes longer
     finally:
         job.kill()
-    assert (job.returncode, said) == (143, "error: terminated; nothing was written\n")
+    assert (job.returncode, said) == (143, f"error: terminated; {kept}\n")
     assert not list(tmp_path.iterdir())
 
 

@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetool.api.result import Result
-from tracetool.core.errors import BadInput
+from tracetool.core.errors import BadInput, Interrupted, Terminated
+from tracetool.core.figures import counted
 from tracetool.core.paths import PathLike
 from tracetool.core.progress import Progress, Silent
 from tracetool.core.shares import stated_share
@@ -27,6 +30,7 @@ from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.run_jobs import Tally, Work, run_jobs
 from tracetool.fleet.storage import Place
 from tracetool.fleet.tasks import TASKS, ingest_job, remove_scratch
+from tracetool.tables.stopping import keeping
 
 if TYPE_CHECKING:
     from tracetool.report.view import Block, View
@@ -151,6 +155,8 @@ def fleet_ingest(
     ------
     BadInput
         If no source holds a trace, a place cannot be read, or every job failed.
+    Interrupted
+        If Ctrl-C or SIGTERM stopped it; the jobs done until then are kept.
     MissingPart
         If the engine's package is not installed.
     """
@@ -268,6 +274,12 @@ def _sum(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
+def _kept(manifest: Manifest, works: Sequence[Work]) -> str:
+    """Return what a stopped task has kept, in words."""
+    done = sum(manifest.done(work.job, work.marks) for work in works)
+    return f"{done} of {counted(len(works), 'job')} done; the same command again goes on with the others"
+
+
 def _run(
     place: Place,
     name: str,
@@ -282,9 +294,14 @@ def _run(
     absent = place.local and not Path(place.root).exists()
     manifest = Manifest(place, name)
     limit = None if memory_gib is None else int(memory_gib * 2**30)
+    kept = partial(_kept, manifest, works)
     try:
-        with started(engine, workers, limit) as running:
+        with keeping(kept), started(engine, workers, limit) as running:
             tally = run_jobs(task, works, running, manifest, retries=retries, progress=progress or Silent())
+    except (KeyboardInterrupt, Terminated) as error:
+        terminated = isinstance(error, Terminated)
+        how, number = ("terminated", signal.SIGTERM) if terminated else ("interrupted", signal.SIGINT)
+        raise Interrupted(f"{how}; {kept()}", signal_number=number) from error
     except (BadInput, OSError):  # a full disk, say: what was done is kept
         if absent and not any(e["state"] == "done" for e in Manifest(place, name).entries().values()):
             shutil.rmtree(place.root, ignore_errors=True)

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
@@ -17,6 +17,8 @@ from tracetool.tables.run_folder import clean_up_own
 #: One long call into a library may hold back the unwinding; after this long the process ends without. [s]
 GRACE_S: Final = 3.0
 _patient = 0
+#: What work that is under way keeps where it is stopped, in words; none where it keeps nothing.
+_kept: Callable[[], str] | None = None
 
 
 def install() -> None:
@@ -46,6 +48,17 @@ def patient() -> Iterator[None]:
         _patient -= 1
 
 
+@contextmanager
+def keeping(kept: Callable[[], str]) -> Iterator[None]:
+    """Say what the work below has kept, where it is cut off: ``kept`` returns it in words, at any time."""
+    global _kept  # noqa: PLW0603 - one process, one way to end
+    before, _kept = _kept, kept
+    try:
+        yield
+    finally:
+        _kept = before
+
+
 def _unwind(number: int, _: object) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # a second one must not stop the cleaning up
     raise Terminated
@@ -64,6 +77,9 @@ def _cut_off(number: int) -> NoReturn:
     with suppress(Exception):
         clean_up_own()
     how = "terminated" if number == signal.SIGTERM else "interrupted"
+    kept = "nothing was written"
+    with suppress(Exception):
+        kept = _kept() if _kept else kept
     with suppress(OSError, ValueError):
-        os.write(sys.stderr.fileno(), f"error: {how}; nothing was written\n".encode())
+        os.write(sys.stderr.fileno(), f"error: {how}; {kept}\n".encode())
     os._exit(128 + number)
