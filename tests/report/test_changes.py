@@ -64,6 +64,21 @@ def test_a_run_of_higher_power_is_a_regression_and_the_first_line_says_so(tmp_pa
     assert "smallest change this comparison could find" in made
 
 
+@pytest.mark.parametrize(("limits", "limited"), [("energy=5%", ["energy"]), (None, [])])
+def test_only_limits_that_were_set_are_called_so(
+    tmp_path: Path, limits: str | None, limited: list[str]
+) -> None:
+    view = changes_view(compare(1.05, *filter(None, [limits])))
+    judged = [case for case in view.cases if case.group == "whole run"]
+    assert len(judged) == 4
+    for case in judged:
+        said = "limit 5 %" if case.name in limited else "threshold 2 %"
+        assert case.message.count("limit") + case.message.count("threshold") == 1
+        assert said in case.message
+    made = save_view(view, tmp_path / "d.md").read_text("utf-8")
+    assert ("limit 2 %" in made, "threshold 2 %" in made.splitlines()[0]) == (False, not limited)
+
+
 def test_rounding_is_no_cause() -> None:
     found = compare(1.0)
     rounded = replace(found, factors=dict.fromkeys(found.factors, 1e-14))

@@ -120,6 +120,11 @@ def metric_of(
     )
 
 
+def stated_limit(metric: Metric) -> str:
+    """Return the limit of a figure in words; the verdict's own threshold where none was set."""
+    return f"{'limit' if metric.has_limit else 'threshold'} {100 * metric.limit:g} %"
+
+
 def reason(metric: Metric) -> str:
     """Return the sentence on one judged figure."""
     of = f" of {metric.scope}" if metric.scope else ""
@@ -135,4 +140,4 @@ def reason(metric: Metric) -> str:
         if np.isnan(metric.detectable)
         else f"; smallest change it could find: {100 * metric.detectable:.1f} %"
     )
-    return f"{metric.name}{of} {change}{between}, limit {100 * metric.limit:g} %{least}"
+    return f"{metric.name}{of} {change}{between}, {stated_limit(metric)}{least}"

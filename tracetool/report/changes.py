@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracetool.compare.outcome import Metric, RunDiff, reason
+from tracetool.compare.outcome import Metric, RunDiff, reason, stated_limit
 from tracetool.compare.pairing import RELATIONS
 from tracetool.compare.significance import Verdict
 from tracetool.core.figures import counted, number
@@ -74,14 +74,14 @@ def changes_view(diff: RunDiff, place: str = "") -> View:
 
 
 def headline(diff: RunDiff) -> str:
-    """Return the first line: what changed, how sure, the verdict and its limit."""
+    """Return the first line: what changed, how sure, the verdict and its limit or threshold."""
     energy = diff.metrics[0]
     deciding = next((m for m in diff.metrics if m.has_limit and m.verdict == diff.verdict), energy)
     sentence = f"Energy {_change(energy)}, {number(energy.base)} to {number(energy.head)} J per {diff.unit}"
     if deciding is not energy:
         of = f" of {deciding.scope}" if deciding.scope else ""
         sentence += f"; {deciding.name}{of} {_change(deciding)}"
-    return f"{sentence}: {diff.verdict}, limit {100 * deciding.limit:g} %"
+    return f"{sentence}: {diff.verdict}, {stated_limit(deciding)}"
 
 
 def _modeled(diff: RunDiff) -> list[str]:
@@ -158,7 +158,7 @@ def _metrics(diff: RunDiff) -> pl.DataFrame:
                 "head": _short(m.head, m.unit),
                 "change": "?" if math.isnan(m.change) else f"{100 * m.change:+.1f} %",
                 "90 % interval": "?" if math.isnan(m.low) else f"{100 * m.low:+.1f} to {100 * m.high:+.1f} %",
-                "verdict": m.verdict + (f", limit {100 * m.limit:g} %" if m.has_limit else ""),
+                "verdict": m.verdict + (f", {stated_limit(m)}" if m.has_limit else ""),
             }
         )
     return pl.DataFrame(rows)
