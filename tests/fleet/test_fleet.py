@@ -98,6 +98,22 @@ def test_jobs_are_what_folders_hold(tmp_path: Path) -> None:
         find_jobs([str(tmp_path / "absent")])
 
 
+@pytest.mark.parametrize("name", ["step.csv", "step_smi.csv", "smi.csv", "step-smi.txt", "step.log"])
+def test_a_power_log_is_told_by_its_content(tmp_path: Path, name: str) -> None:
+    trace = kineto(tmp_path / "a" / "step.pt.trace.json", launches=2)
+    log = trace.with_name("step_power.csv").rename(trace.with_name(name))
+    (trace.parent / "notes.txt").write_text("a run of two kernels\n", "utf-8")
+    (job,) = find_jobs([str(tmp_path)])
+    assert [Path(i.path).name for i in (*job.traces, *job.logs)] == [trace.name, log.name]
+    (alike,) = find_jobs([(tmp_path / "a").as_uri()])
+    assert [Path(i.path).name for i in (*alike.traces, *alike.logs)] == [trace.name, log.name]
+    tt.fleet_ingest(tmp_path / "a", tmp_path / "set", workers=1)
+    assert tt.open(next((tmp_path / "set" / "runs").iterdir())).telemetry.height == 200
+    kineto(tmp_path / "a" / "other.pt.trace.json").with_name("other_power.csv").unlink()
+    of_each = {j.name: [Path(i.path).name for i in j.logs] for j in find_jobs([str(tmp_path / "a")])}
+    assert of_each == {"step": [log.name] if name != "smi.csv" else [], "other": []}
+
+
 def test_runs_are_what_ingest_alone_writes(fleet: Path, source: Path, tmp_path: Path) -> None:
     trace = source / "nlp" / "gpt" / "step.pt.trace.json"
     alone = tt.ingest(trace, trace.with_name("step_power.csv"), out=tmp_path / "alone")

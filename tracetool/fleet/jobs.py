@@ -7,16 +7,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Final
 
 from tracetool.core.errors import BadInput
 from tracetool.fleet.storage import Item, Place
+from tracetool.sources.detect import detect
+from tracetool.sources.io.text import HEAD_BYTES
+from tracetool.tables.scratch import temporary_folder
 
 #: Ends of names that traces and power logs have; what else lies in a folder is not looked into.
 _TRACES: Final = (
     ".nsys-rep", ".sqlite", ".db", ".json", ".json.gz", ".pftrace", ".perfetto-trace", ".xplane.pb", ".csv",
     ".tar.gz",
 )  # fmt: skip
+#: Ends of names that power logs have; a file that no word of its name tells is recognized by its content.
+_TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log")
 #: Words in the names of power logs, which go with the traces beside them.
 _LOGS: Final = (
     "power",
@@ -89,10 +95,10 @@ def _of_source(source: str, names: Sequence[str], *, each: bool) -> Iterable[Job
     base, pattern = _split_glob(source)
     place = Place(base)
     alone = place.item(place.root)
-    files = [alone] if alone else [i for i in place.items() if _readable(i.path)]
+    files = [alone] if alone else [i for i in place.items() if _considered(i.path)]
     if pattern:
         files = [i for i in files if fnmatch(i.path.removeprefix(f"{place.root}/"), pattern)]
-    if not files:
+    if not any(_readable(i.path) for i in files):
         raise BadInput.in_file(source, "holds no trace", "name a folder, a glob or a bucket that does")
     folders: dict[str, list[Item]] = defaultdict(list)
     for item in files:
@@ -101,8 +107,7 @@ def _of_source(source: str, names: Sequence[str], *, each: bool) -> Iterable[Job
         below = folder.removeprefix(place.root).strip("/")
         folder_names = [p for p in below.split("/") if p]
         labels = {n: p for n, p in zip(names, folder_names, strict=False) if n}
-        logs = [i for i in items if _is_log(i.path)]
-        traces = [i for i in items if not _is_log(i.path)]
+        logs, traces = _separated(place, items)
         if not traces:
             continue
         for group in _ranks(traces, each=each):
@@ -119,14 +124,46 @@ def _split_glob(source: str) -> tuple[str, str]:
     return source, ""
 
 
-def _readable(path: str) -> bool:
+def _considered(path: str) -> bool:
     name = path.rsplit("/", 1)[-1].lower()
-    return not name.startswith(".") and name.endswith(_TRACES)
+    return not name.startswith(".") and name.endswith((*_TRACES, *_TEXTS))
+
+
+def _readable(path: str) -> bool:
+    return path.lower().endswith(_TRACES)
+
+
+def _separated(place: Place, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
+    """Return the power logs and the traces of a folder.
+
+    JSON files among themselves are not opened: ranks of one job, thousands of them in a bucket.
+    """
+    named = [i for i in items if _is_log(i.path)]
+    others = [i for i in items if not _is_log(i.path)]
+    if not any(_readable(i.path) for i in others):
+        return named, []
+    opened = [] if all(i.path.lower().endswith((".json", ".json.gz")) for i in others) else others
+    told = [i for i in opened if i.path.lower().endswith(_TEXTS) and _holds_power(place, i)]
+    return [*named, *told], [i for i in others if i not in told and _readable(i.path)]
 
 
 def _is_log(path: str) -> bool:
     name = path.rsplit("/", 1)[-1].lower()
     return name.endswith((".csv", ".json", ".jsonl")) and any(word in name for word in _LOGS)
+
+
+def _holds_power(place: Place, item: Item) -> bool:
+    """Whether ``ingest`` takes a file for a power log, by its first bytes."""
+    with temporary_folder() as folder:
+        path = Path(item.path)
+        try:
+            if not place.local:
+                path = folder / path.name
+                path.write_bytes(place.head(item.path, HEAD_BYTES))
+            _, found = detect(path)
+        except BadInput:
+            return False
+    return found.holds == "telemetry"
 
 
 def _digits_out(name: str) -> str:

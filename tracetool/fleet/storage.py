@@ -118,6 +118,11 @@ class Place:
         except FileNotFoundError:
             return None
 
+    def head(self, path: str, count: int) -> bytes:
+        """Return the first bytes of a file."""
+        with self.files.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read(count))
+
     def write(self, path: str, contents: bytes) -> None:
         """Write a file, whole."""
         if self.local:
