@@ -26,6 +26,7 @@ MAPS = frozenset(
     (
         "tables",
         "failed",
+        "without_energy",
         "details",
         "trends",
         "reasons",
@@ -68,6 +69,7 @@ MEANINGS = {
     "verdict": "The answer in one word.",
     "reasons": "Sentences behind the verdict.",
     "findings": "What was found, most important first.",
+    "without_energy": "Why a job has no energy, and the fix, by job.",
     "failed": "Whether a limit asked for is broken (exit code 1); of a data set, jobs that failed and why.",
     "parts": "What the time and energy of the run were spent on: they add up to the whole.",
     "points": "Every clock or cap explored: time and energy.",

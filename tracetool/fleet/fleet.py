@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -49,12 +49,15 @@ class FleetJobs(Result):
         Jobs done now, and those whose files had not changed since they were done.
     failed : mapping
         Reason by job.
+    without_energy : mapping
+        Of ``attribute``: why a job has no energy, and the fix, by job.
     """
 
     where: str
     task: str
     table: pl.DataFrame = field(repr=False)
     tally: Tally = field(repr=False)
+    without_energy: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def done(self) -> int:
@@ -72,10 +75,11 @@ class FleetJobs(Result):
         return self.tally.failed
 
     def _document(self) -> dict[str, Any]:
+        without = {"without_energy": dict(self.without_energy)} if self.task == "attribute" else {}
         return {
             "where": self.where, "task": self.task, "done": self.done, "skipped": self.skipped,
             "failed": self.failed, "seconds": self.tally.seconds, "kernels": self.tally.kernels,
-            "jobs": self.table.to_dicts(),
+            "jobs": self.table.to_dicts(), **without,
         }  # fmt: skip
 
     def _view(self) -> View:
@@ -85,10 +89,11 @@ class FleetJobs(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print how many jobs were done, and the failed ones with the reason."""
-        from tracetool.report.terminal.fleet import print_jobs
+        from tracetool.report.terminal.fleet import print_jobs, print_without_energy
 
         t = self.tally
-        print_jobs(self.where, self.task, self.done, self.skipped, t.failed, t.kernels, t.seconds, written)
+        print_jobs(self.where, self.task, self.done, self.skipped, t.failed, t.kernels, t.seconds)
+        print_without_energy(self.without_energy, written)
 
 
 @dataclass(frozen=True)
@@ -313,4 +318,8 @@ def _run(
             shutil.rmtree(place.root, ignore_errors=True)
         job, reason = next(iter(tally.failed.items()))
         raise BadInput(f"all {len(tally.failed)} jobs failed; first {job}: {reason}", "")
-    return FleetJobs(place.name, name, manifest.frame(), tally)
+    wanted = {work.job for work in works}
+    without = {
+        j: str(e["no_energy"]) for j, e in manifest.entries().items() if j in wanted and "no_energy" in e
+    }
+    return FleetJobs(place.name, name, manifest.frame(), tally, without)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -101,7 +101,15 @@ def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str
     figures = {
         k: run_row[k] for k in ("energy_j", "energy_low_j", "energy_high_j", "source", "time_ms", "idle_ms")
     }
+    if run_row["energy_j"] is None:
+        figures["no_energy"] = _why_none(grouped.notes, run.path)
     return {**figures, "seconds": time.monotonic() - start}
+
+
+def _why_none(notes: Sequence[str], run: Path) -> str:
+    """Return why a job has no energy and what to do about it, as the notes of its run say it."""
+    notes = [note.removeprefix("no energies: ").replace(f"{run}: ", "") for note in notes]
+    return next((note for note in notes if "not predicted: " in note), "; ".join(notes))
 
 
 def _signatures(signatures: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Failed jobs named at once.
 _NAMED: Final = 10
+#: A measured share above this is all of the energy. [%] Rounding.
+_WHOLE_PCT: Final = 99.95
 
 
 def print_jobs(
@@ -27,7 +29,6 @@ def print_jobs(
     failed: Mapping[str, str],
     kernels: int,
     seconds: float,
-    written: Sequence[str | os.PathLike[str]],
 ) -> None:
     """Print how many jobs were done, and the failed ones with the reason."""
     screen = open_console()
@@ -42,6 +43,19 @@ def print_jobs(
         say(screen, f"failed: {job}: {reason}", "yellow")
     if len(failed) > _NAMED:
         say(screen, f"{len(failed) - _NAMED} more failed: -o FILE lists them", "dim")
+
+
+def print_without_energy(
+    without_energy: Mapping[str, str], written: Sequence[str | os.PathLike[str]]
+) -> None:
+    """Print why jobs have no energy, each reason once with the number of its jobs, and files written."""
+    screen = open_console()
+    by_reason: dict[str, list[str]] = {}
+    for job, reason in without_energy.items():
+        by_reason.setdefault(reason, []).append(job)
+    for reason, jobs in by_reason.items():
+        several = f" ({counted(len(jobs), 'job')} in all)" if len(jobs) > 1 else ""
+        say(screen, f"no energy: {jobs[0]}{several}: {reason}", "yellow")
     for path in written:
         say(screen, f"wrote {path}")
 
@@ -61,5 +75,19 @@ def print_answer(title: str, table: pl.DataFrame, written: Sequence[str | os.Pat
     say(screen, title if table.height else f"{title}: none", "bold")
     if table.height:
         show_table(shown, console=screen)
+    if "measured_pct" in table.columns and table["energy_j"].count():
+        say(screen, _measured_share(table))
     for path in written:
         say(screen, f"wrote {path}")
+
+
+def _measured_share(table: pl.DataFrame) -> str:
+    """Return what the energies of a table rest on, in a sentence."""
+    energy = float(table["energy_j"].sum())
+    weighted = float((table["energy_j"] * table["measured_pct"]).sum())
+    share = weighted / energy if energy else 0.0
+    if share > _WHOLE_PCT:
+        return "All of this energy is measured by power logs"
+    if share <= 0.0:
+        return "All of this energy is predicted: no power log determines it"
+    return f"Power logs measure {number(share, 3)} % of this energy; the rest is predicted"
