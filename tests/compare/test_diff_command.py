@@ -207,8 +207,24 @@ def test_a_baseline_is_kept_listed_compared_and_pruned(
     again = cli("diff", folders / "same", "--baseline", store, "--fail-on", "energy=3%", "--json")
     assert (again[0], json.loads(again[1])["verdict"]) == (0, "unchanged")
 
+    code, _, said = cli("baseline", "prune", store, "--keep", "0")
+    assert (code, len(list(store.rglob("*.parquet")))) == (2, 6)
+    assert said.startswith("error: --keep 0 would delete every baseline (keep 1 or more")
     assert cli("baseline", "prune", store, "--keep", "1")[1] == "deleted 4 baselines\n"
     assert len(list(store.rglob("*.parquet"))) == 2
+
+
+def test_a_run_of_copies_alone_is_no_baseline(tmp_path: Path, cli: Callable[..., Ran]) -> None:
+    copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": 7,
+            "ts": 1.7e15, "dur": 50.0, "args": {"device": 0, "stream": 7, "bytes": 1 << 20}}  # fmt: skip
+    device = {"id": 0, "name": "NVIDIA A100-SXM4-80GB"}
+    trace = tmp_path / "copies.json"
+    trace.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [device], "traceEvents": [copy]}))
+    assert cli("ingest", trace, "-o", tmp_path / "copies.tracetool")[0] == 0
+    code, _, said = cli("baseline", "add", tmp_path / "store", tmp_path / "copies.tracetool")
+    assert code == 2
+    assert "copies.tracetool: holds no kernel" in said
+    assert not list((tmp_path / "store").rglob("*.parquet"))
 
 
 def test_a_run_kept_twice_counts_once(folders: Path, tmp_path: Path, cli: Callable[..., Ran]) -> None:

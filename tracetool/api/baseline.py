@@ -141,7 +141,7 @@ def add_baseline(
     Raises
     ------
     BadInput
-        If a run cannot be read or the store cannot be written.
+        If a run cannot be read or holds no kernel, or the store cannot be written.
 
     Examples
     --------
@@ -192,12 +192,12 @@ def prune_baselines(store: PathLike, keep: int = 30) -> PrunedBaselines:
     store : path or URL
         Folder or bucket.
     keep : int
-        Baselines to keep of every GPU and branch.
+        Baselines to keep of every GPU and branch, 1 or more.
 
     Raises
     ------
     BadInput
-        If there is no such store.
+        If there is no such store, or none were to be kept.
 
     Examples
     --------

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
@@ -16,6 +17,7 @@ from tracetool.compare.run_side import Basis, LoadedRun, Reading, chosen_basis, 
 from tracetool.compare.trend import Trend, find_trend
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.tables.run import Run
 
 
 def add_baseline(
@@ -44,12 +46,19 @@ def add_baseline(
         Why a higher level is accepted, kept with it.
     reading : Reading, optional
         Energies, GPU, clocks.
+
+    Raises
+    ------
+    BadInput
+        If a run cannot be read or holds no kernel.
     """
     how = reading or Reading()
     store = Store(where)
     paths = expand([os.fspath(r) for r in runs])
     basis = chosen_basis(paths, how.basis)
     loaded = [load_run(p, basis, how) for p in paths]
+    for path in paths:
+        _require_kernels(path)
     named = commit or commit_here()
     files, notes = [], []
     for one in loaded:
@@ -63,6 +72,12 @@ def add_baseline(
         if before is not None:
             store.remove(before)
     return files, tuple(notes)
+
+
+def _require_kernels(path: Path) -> None:
+    """Refuse a run of nothing but copies: as a baseline it would make every later kernel a new one."""
+    if path.is_dir() and not (Run.open(path).signatures["kind"] == "kernel").any():
+        raise BadInput.in_file(path, "holds no kernel to keep as a baseline", "ingest a trace with kernels")
 
 
 def commit_here() -> str:
@@ -107,7 +122,15 @@ def _array(values: Sequence[float]) -> Floats:
 
 
 def prune(where: str | os.PathLike[str], keep: int) -> list[Entry]:
-    """Delete all but the newest ``keep`` baselines of every GPU and branch; return what was deleted."""
+    """Delete all but the newest ``keep`` baselines of every GPU and branch; return what was deleted.
+
+    Raises
+    ------
+    BadInput
+        If none were to be kept, or there is no such store.
+    """
+    if keep < 1:
+        raise BadInput(f"--keep {keep} would delete every baseline", "keep 1 or more, or remove the folder")
     store = Store(where)
     store.require()
     groups: dict[tuple[str, str], list[Entry]] = {}

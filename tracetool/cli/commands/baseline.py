@@ -65,7 +65,7 @@ def list_(
 def prune(
     store: str = typer.Argument(..., metavar="DIR", help="Folder, or s3:// or gs:// bucket."),
     keep: int = typer.Option(
-        30, min=0, max=1_000_000, help="Newest baselines to keep of every GPU and branch."
+        30, min=0, max=1_000_000, help="Newest baselines to keep of every GPU and branch, 1 or more."
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
