@@ -152,3 +152,9 @@ def test_classified_kernels_are_no_formulas(tmp_path: Path) -> None:
     with (tmp_path / "x.csv").open(newline="") as file:
         names = {row["name"] for row in csv.DictReader(file)}
     assert names == {"'=1+1", "'@SUM(A1)"}
+
+
+def test_the_page_names_every_kind() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text("utf-8")
+    entry = page[page.index("- `save(path)`") : page.index("- `show()`")].replace("`", " ").replace(")", " ")
+    assert set(output_suffixes()) <= set(entry.split())
