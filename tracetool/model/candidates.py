@@ -13,12 +13,13 @@ from tracetool.families.implementations import (
     release_of,
     words_of,
 )
+from tracetool.families.law import Law
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
 from tracetool.model.other_formats import architectures_of
 from tracetool.model.projects import built_separately, is_untimed, project_of, runs_on
-from tracetool.model.stand_ins import same_kernels, stands_in
+from tracetool.model.stand_ins import kernels_of, same_kernels, stands_in
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
@@ -185,6 +186,21 @@ def is_known(law: str, stack: str, available: tuple[Implementation, ...] | None 
     """Return whether an implementation of a stack's library was fitted; True where no library is stated."""
     library = library_of(stack)
     return not library or any(one.stack in {library, ""} for one in available or implementations(law))
+
+
+def is_recognized(law: Law, name: str) -> bool:
+    """Return whether a name refers to a kernel of a law: one that was fitted, or one public source states."""
+    called = words_of(name)
+    stated = {*law.name_habits, *(word for key in law.library_host for word in key.split("/")[1:])}
+    return (
+        bool(kernels_of(called))
+        or project_of(called) is not None
+        or any(word in called for word in stated)
+        or any(
+            called in one.names or _matches(one, called) or _abbreviates(called, one)
+            for one in implementations(law.name)
+        )
+    )
 
 
 def other_version(one: FittedLaw, stack: str, architecture: str) -> bool:

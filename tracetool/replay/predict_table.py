@@ -38,6 +38,7 @@ from tracetool.replay.prediction_frame import prediction_frame, with_inputs
 from tracetool.replay.second_clock import SecondClock, second_clock
 from tracetool.replay.table_totals import kernel_totals, sequence_totals
 from tracetool.replay.unfused import unfused
+from tracetool.replay.unmeasured_notes import unmeasured_notes
 from tracetool.replay.usual_optimum import UsualOptimum, usual_optimum
 
 #: Clocks that a second measurement is sought among where fewer were asked for. [1]
@@ -218,6 +219,7 @@ def _row_notes(case: _Case, predicted: Prediction) -> list[str]:
         notes += library_notes(rows, gpu, calibration)
         notes += shared_page_notes(rows, gpu, calibration)
         notes += [note for note in unfitted_notes(priced_stacks(rows, gpu)) if note not in notes]
+        notes += unmeasured_notes(rows, gpu, calibration)
     if case.anchored:
         notes += plausibility_notes(rows, gpu, predicted, case.power, case.conditions["power_cap_w"])
     return notes + predicted_breaches(rows, gpu, predicted, case.power)
