@@ -37,10 +37,13 @@ operator (`.csv`, `.parquet`, `.json`), columns an operator does not use absent 
 elementwise operator or a norm: [operations](families/streams.md#what-an-element-costs). Beside the columns of its operator, a row may
 give"""
 
-COLLECTIVES = """
+BELOW_OPERATORS = """
 The `bytes` of a collective are the whole message, as nccl-tests counts `size`: of an all-reduce, a broadcast, a reduction
 or a send, what one rank gives; of an all-gather, what one rank has in the end; of a reduce-scatter, what one rank has at the
 start; of an all-to-all, what one rank gives to all together.
+
+What cannot be is refused with its row and column: sizes that are not whole, `heads` that are no multiple of `kv_heads`, and a causal row (`causal` 1)
+with fewer keys than queries. Empty cells, nulls and NaN state nothing.
 """
 
 
@@ -63,7 +66,9 @@ def operators() -> str:
         )
         lines.append(f"| `{op}` | {' '.join(needs)} | {' '.join(one.takes)} | {words} |")
     schema = load_schema(OPERATOR_TABLE)
-    return "\n".join([*lines, COLLECTIVES, f"{schema.comment} Schema `{schema.tag}`.\n", *columns(schema)])
+    return "\n".join(
+        [*lines, BELOW_OPERATORS, f"{schema.comment} Schema `{schema.tag}`.\n", *columns(schema)]
+    )
 
 
 def columns(schema: TableSchema) -> list[str]:

@@ -32,7 +32,7 @@ UPDATE = {"phase": "generation", "seq_len": 1, "implementation": "fused_recurren
 
 
 def _rows(**changes: object) -> OperatorColumns:
-    return read_table(pl.DataFrame([{**LAYER, **changes}])).rows
+    return read_table(pl.DataFrame([{**LAYER, **changes}]), of_means=True).rows
 
 
 def _pieces(changes: dict[str, object], **given: float) -> Pieces:
@@ -118,7 +118,9 @@ def test_states_rewritten_in_place_stay_in_l2_or_leave_it_together(share: float,
     """What stays is neither waited for nor paid for as memory: on an L40S its power would halve the clock."""
     l40s = load_gpu("l40s")
     sequences = share * l40s.l2_bytes / (32 * 128 * 128 * 4)
-    row = read_table(pl.DataFrame([{**LAYER, **UPDATE, "batch": sequences, "num_tokens": sequences}])).rows
+    row = read_table(
+        pl.DataFrame([{**LAYER, **UPDATE, "batch": sequences, "num_tokens": sequences}]), of_means=True
+    ).rows
     law = laws()["gdn_update"]
     pieces = law.pieces(row, l40s, {})
     assert pieces.work.dram_bytes[0] / pieces.work.l2_bytes[0] == pytest.approx(missed, abs=0.06)

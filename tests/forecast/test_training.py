@@ -112,7 +112,7 @@ def test_nothing_of_serving_is_trained() -> None:
 def test_the_rows_are_an_operator_table(name: str) -> None:
     plan = TrainingPlan(2, 256, 2, 4, 1)
     rows = read_model(name).training_operators(plan, Parallel(tp=2, ep=2))
-    table = read_table(pl.DataFrame(rows, infer_schema_length=None))
+    table = read_table(pl.DataFrame(rows, infer_schema_length=None), of_means=True)
     assert table.frame.height == len(rows)
 
 

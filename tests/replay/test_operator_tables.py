@@ -129,3 +129,38 @@ def test_a_pipe_is_no_missing_file(tmp_path: Path) -> None:
     for source in (pipe, Path("-"), Path("/dev/null")):
         with pytest.raises(BadInput, match="is a pipe, and a table is read from a file"):
             load_table(source)
+
+
+_ATTENTION: dict[str, list[object]] = {
+    "op": ["attention"] * 2, "dtype": ["bf16"] * 2, "batch": [1, 1], "q_len": [100, 100], "heads": [32, 32],
+    "head_dim": [128, 128],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ({**GEMM, "m": [8, 16.5, 16]}, "row 2, column m: 16.5 is not whole"),
+        ({**GEMM, "m": [8, 16, 4096.7]}, "row 3, column m: 4096.7 is not whole"),
+        ({**GEMM, "m": [8.0, 1e12, 16.0]}, "row 2, column m: 1e+12 is more than any GPU holds"),
+        ({**_ATTENTION, "kv_heads": [8, 7]}, "row 2, column kv_heads: heads, 32, is no multiple of 7"),
+        (
+            {**_ATTENTION, "kv_len": [100, 50], "causal": [1, 1]},
+            "row 2, column kv_len: 50 is less than q_len, 100, and the row is causal",
+        ),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(table: dict[str, list[object]], fault: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_table(pl.DataFrame(table, strict=False))
+    assert fault in caught.value.message
+    assert caught.value.fix
+
+
+def test_sizes_that_can_be_are_taken() -> None:
+    crossed = {**_ATTENTION, "kv_len": [100.0, 50.0], "causal": [1, 0], "kv_heads": [None, 8]}
+    assert len(read_table(pl.DataFrame(crossed)).rows) == 2
+    means = pl.DataFrame({**GEMM, "m": [8.0, 16.5, 16.0]})
+    assert read_table(means, of_means=True).rows.number("m").tolist() == [8.0, 16.5, 16.0]
+    unstated = pl.DataFrame({**GEMM, "count": [2.0, float("nan"), None]})
+    assert read_table(unstated).counts.tolist() == [2.0, 1.0, 1.0]

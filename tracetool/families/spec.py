@@ -59,6 +59,8 @@ class TableOperator:
         Columns a row of that ``phase`` must give beside ``needs``.
     at_most : mapping of str to str
         Columns whose number is no larger than another's of the row.
+    multiple_of : mapping of str to str
+        Columns whose number is a whole multiple of another's of the row.
     """
 
     op: str
@@ -69,6 +71,7 @@ class TableOperator:
     same: Mapping[str, str] = field(default_factory=dict)
     in_phase: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     at_most: Mapping[str, str] = field(default_factory=dict)
+    multiple_of: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def operator_table(passes: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
                     values[name].append(row.get(name))
             values["stack"].append(row.get("stack") or stack or None)
     frame = pl.DataFrame({k: pl.Series(k, v, strict=False) for k, v in values.items()})
-    return read_table(frame.with_columns(pl.col("stack").cast(pl.String)))
+    return read_table(frame.with_columns(pl.col("stack").cast(pl.String)), of_means=True)
 
 
 def _cut(

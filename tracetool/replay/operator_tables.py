@@ -22,6 +22,7 @@ from tracetool.families.spec import LIBRARY_COLUMNS
 from tracetool.model.activity import ACTIVITY, MIX, MORE_ACTIVITY, OCCUPANCY
 from tracetool.model.operands import is_product_family
 from tracetool.replay.operand_content import CONTENT_COLUMN
+from tracetool.replay.size_checks import check_sizes
 from tracetool.replay.table_checks import (
     CONTENT,
     FAMILY_OF_OPERATOR,
@@ -62,10 +63,10 @@ class InputTable:
         """How often each input row runs: the ``count`` column, else 1. Shape (n,)."""
         if "count" not in self.frame.columns:
             return np.ones(self.frame.height)
-        return self.frame["count"].cast(pl.Float64).fill_null(1.0).to_numpy()
+        return self.frame["count"].cast(pl.Float64).fill_nan(None).fill_null(1.0).to_numpy()
 
 
-def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
+def read_table(source: str | os.PathLike[str] | pl.DataFrame, *, of_means: bool = False) -> InputTable:
     """Read and check an operator or kernel table.
 
     Parameters
@@ -73,6 +74,8 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
     source : path or DataFrame
         ``.csv``, ``.parquet``, ``.json`` (a list of objects) or ``.jsonl``/``.ndjson``; a table with a
         column ``op`` is an operator table, one with ``kernel`` and ``duration_us`` a kernel table.
+    of_means : bool
+        Whether sizes of operators are means, as of the requests of a forecast: they need not be whole.
 
     Raises
     ------
@@ -88,6 +91,8 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
         raise BadInput.in_file(name, "holds no rows")
     if "op" in frame.columns:
         columns = check_operators(name, frame)
+        if not of_means:
+            check_sizes(name, columns)
         kind: Kind = "operators"
     elif {"kernel", "duration_us"} <= set(frame.columns):
         columns = check_kernels(name, frame)

@@ -37,6 +37,7 @@ ATTENTION = Family(
             same={"kv_len": "q_len"},
             in_phase={"decode": ("kv_len",)},
             at_most={"kv_heads": "heads"},
+            multiple_of={"heads": "kv_heads"},
         ),
         TableOperator(
             "mla",
