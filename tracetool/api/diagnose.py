@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracetool.api.arguments import number, several, text
 from tracetool.api.cause_results import OfCauses
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -83,14 +84,14 @@ def diagnose(
     tz: str | None = None,
     by: str | Sequence[str] | None = None,
     scale: Mapping[str, float] | Sequence[str] = (),
-    drop: Sequence[str] = (),
+    drop: str | Sequence[str] = (),
     clock: float | None = None,
     power_cap: float | None = None,
     precision: str | None = None,
     batch: float | None = None,
-    fuse: Sequence[str] = (),
+    fuse: str | Sequence[str] = (),
     overlap: str | None = None,
-    without: Sequence[str] = (),
+    without: str | Sequence[str] = (),
 ) -> Diagnosis:
     """Return where a run's joules went and what would save some, as ``tracetool diagnose``.
 
@@ -109,7 +110,7 @@ def diagnose(
         :func:`tracetool.energy_by`.
     scale : mapping or sequence of str
         What if a family's kernels took a factor of their time: ``{"gemm": 0.5}`` or ``["gemm=0.5"]``.
-    drop : sequence of str
+    drop : str or sequence of str
         What if these ranges were left out.
     clock, power_cap : float, optional
         What if the core clock [MHz] or the power cap [W] was this.
@@ -117,11 +118,11 @@ def diagnose(
         What if matrix products ran in this number format.
     batch : float, optional
         What if a step had this factor of its rows; energies stay those of the recorded work.
-    fuse : sequence of str
+    fuse : str or sequence of str
         What if kernels of one kind ran within those before them: ``["norm,elementwise"]``.
     overlap : str, optional
         ``comm``: what if communication ran beside computation.
-    without : sequence of str
+    without : str or sequence of str
         What if these causes were removed: ``["idle GPU"]``.
 
     Raises
@@ -139,17 +140,17 @@ def diagnose(
     """
     from tracetool.api.run import open_run
 
-    opened = open_run(run)
+    opened, gpu = open_run(run), text("gpu", gpu)
     question = WhatIf(
-        scale=dict(scale) if isinstance(scale, Mapping) else parse_factors(scale),
-        drop=tuple(drop),
-        clock_mhz=clock,
-        power_cap_w=power_cap,
+        scale=dict(scale) if isinstance(scale, Mapping) else parse_factors(several("scale", scale)),
+        drop=tuple(several("drop", drop)),
+        clock_mhz=number("clock", clock),
+        power_cap_w=number("power_cap", power_cap),
         precision=precision,
-        batch=batch,
-        fuse=parse_pairs(fuse),
+        batch=number("batch", batch),
+        fuse=parse_pairs(several("fuse", fuse)),
         overlap=parse_overlap(overlap),
-        without=tuple(without),
+        without=tuple(several("without", without)),
     )
     booked = ledger(opened, gpu=gpu, power=paths_of(power), tz=tz)
     answer = what_if(opened, booked, question, gpu) if question.each() else None

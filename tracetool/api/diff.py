@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import number, several, text
 from tracetool.api.result import Charted
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.check import compare_with
@@ -205,8 +206,8 @@ def diff(
     clock: float | None = None,
     power: PathLike | Sequence[PathLike] = (),
     tz: str | None = None,
-    fail_on: Sequence[str] = (),
-    ignore: Sequence[str] = (),
+    fail_on: str | Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
     by: str | None = None,
     depth: int | None = None,
 ) -> AccuracyDiff | RunsDiff:
@@ -233,9 +234,9 @@ def diff(
         Power logs beside those of the run (one run only).
     tz : str, optional
         Zone of those logs.
-    fail_on : sequence of str
+    fail_on : str or sequence of str
         Limits, e.g. ``energy=2%``; ``failed`` says whether one is broken.
-    ignore : sequence of str
+    ignore : str or sequence of str
         Families and name patterns to leave out.
     by : str, optional
         Groups to compare beside families: signature, family, operator, module, range, iteration, gpu or
@@ -255,8 +256,9 @@ def diff(
     >>> same.verdict, round(sum(same.causes.values()), 6)
     ('unchanged', 0.0)
     """
-    thresholds, keys = parse_thresholds(fail_on), compared_by(by, depth)
+    thresholds, keys = parse_thresholds(several("fail_on", fail_on)), compared_by(by, depth)
     runs, logs = paths_of(base), paths_of(power)
+    gpu, clock = text("gpu", gpu), number("clock", clock)
     if head is None and baseline is None:
         if len(runs) != 1:
             raise BadInput("several runs on one side only", "give both sides: diff(base, head)")
@@ -283,6 +285,6 @@ def diff(
             branch=branch,
             reading=Reading(basis_named(energy), gpu, clock, by=keys, depth=depth),
             thresholds=thresholds,
-            ignore=ignore,
+            ignore=several("ignore", ignore),
         )
     )

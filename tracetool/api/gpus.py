@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import text
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
 from tracetool.report.gpu_sheet import GpuSheet as Sheet
@@ -148,4 +149,4 @@ def gpu(name: str) -> GpuSheet:
     >>> tt.gpu("h100-sxm").curves["voltage_v"].is_sorted()
     True
     """
-    return GpuSheet(show_gpu(name))
+    return GpuSheet(show_gpu(text("name", name) or ""))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from tracetool.api.arguments import text
 from tracetool.api.large_trace import ingest_large, is_large
 from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
@@ -99,8 +100,8 @@ def ingest(
         _ingest(
             paths_of(traces),
             paths_of(power),
-            tz=tz,
-            gpu=gpu,
+            tz=text("tz", tz),
+            gpu=text("gpu", gpu),
             out=None if out is None else Path(out),
             nsys=None if nsys is None else Path(nsys),
             redact=redact,

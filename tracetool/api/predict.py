@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import given_assumptions, number, several, table_or_path, text
 from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
-from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.clocks import given_values
 from tracetool.replay.power_over_time import SENSOR_NOTE, PowerOverTime
 from tracetool.replay.power_over_time import power_over_time as run_power
@@ -166,11 +166,11 @@ def predict(
     attention: str | None = None,
     stack: str | None = None,
     operands: str | None = None,
-    calibration: Sequence[PathLike] = (),
+    calibration: PathLike | Sequence[PathLike] = (),
     temperature: float | None = None,
     ambient: float | None = None,
     scale: Mapping[str, float] | Sequence[str] = (),
-    drop: Sequence[str] = (),
+    drop: str | Sequence[str] = (),
     by: str | None = None,
     depth: int | None = None,
     power_over_time: bool = False,
@@ -205,13 +205,13 @@ def predict(
     operands : str, optional
         What the operands of products hold where a row does not state it: ``random``, ``zeros``, ``constant``,
         ``sorted``, ``sparse=0.5``, or a ``.npy`` or ``.safetensors`` file whose bits are counted.
-    calibration : sequence of path
+    calibration : path or sequence of path
         Coefficients of :func:`tracetool.calibrate`.
     temperature, ambient : float, optional
         The chip's temperature, held, or the air's at the GPU. [°C]
     scale : mapping of str to float
         What if a family's kernels took this factor of their time. [1]
-    drop : sequence of str
+    drop : str or sequence of str
         What if these ranges of a run were left out.
     by : str, optional
         Rows of a run: ``signature``, ``family``, ``range``, ``operator``, ``module``, ``iteration``,
@@ -235,19 +235,19 @@ def predict(
     >>> slow >= fast
     True
     """
-    factors = dict(scale) if isinstance(scale, Mapping) else parse_factors(scale)
+    factors = dict(scale) if isinstance(scale, Mapping) else parse_factors(several("scale", scale))
     predicted = predict_source(
-        source,
-        gpu,
+        table_or_path(source),
+        text("gpu", gpu),
         given_values(clock),
-        mem_clock_mhz=mem_clock,
-        power_cap_w=power_cap,
+        mem_clock_mhz=number("mem_clock", mem_clock),
+        power_cap_w=number("power_cap", power_cap),
         launch=launch,
         anchor=anchor,
         scale=factors,
-        drop=drop,
+        drop=several("drop", drop),
         attention=attention,
-        assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
+        assumed=given_assumptions(calibration, temperature, ambient, stack, operands),
     )
     prediction = Prediction(predicted, by, depth, run_power(predicted) if power_over_time else None, tariff)
     if by or depth or tariff:

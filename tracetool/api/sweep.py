@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import given_assumptions, number, table_or_path, text
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike
 from tracetool.core.shares import stated_share
-from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.clocks import given_values
 from tracetool.replay.sweep import Swept
 from tracetool.replay.sweep import sweep as sweep_source
@@ -109,7 +109,7 @@ def sweep(
     anchor: str | None = None,
     stack: str | None = None,
     operands: str | None = None,
-    calibration: Sequence[PathLike] = (),
+    calibration: PathLike | Sequence[PathLike] = (),
     temperature: float | None = None,
     ambient: float | None = None,
     slowdown: float | str = 0.05,
@@ -144,15 +144,15 @@ def sweep(
     """
     return Sweep(
         sweep_source(
-            source,
-            gpu,
+            table_or_path(source),
+            text("gpu", gpu),
             given_values(clock),
             given_values(power_cap, option="--power-cap", unit="W") or (),
-            mem_clock_mhz=mem_clock,
+            mem_clock_mhz=number("mem_clock", mem_clock),
             launch=launch,
             anchor=anchor,
             slowdown=stated_share(slowdown, "--slowdown"),
-            against_mhz=against,
-            assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
+            against_mhz=number("against", against),
+            assumed=given_assumptions(calibration, temperature, ambient, stack, operands),
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -88,8 +88,14 @@ def given_values(
         return None
     if isinstance(values, str):
         return parse_clocks(values, option, unit)
-    several = [values] if isinstance(values, int | float) else list(values)
-    return parse_clocks(",".join(repr(float(v)) for v in several), option, unit)
+    several = list(values) if isinstance(values, Iterable) else [values]
+    try:
+        numbers = [float(v) for v in several if not isinstance(v, bool | np.bool_)]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) < len(several):
+        raise BadInput(f"{option}: {str(values)[:60]} are no values in {unit}", "e.g. 1200 or [900, 1200]")
+    return parse_clocks(",".join(map(repr, numbers)), option, unit)
 
 
 def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats, list[str]]:
