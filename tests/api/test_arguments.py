@@ -59,3 +59,11 @@ def test_real_numbers_of_any_type_are_taken() -> None:
 def test_a_single_text_is_one_of_several(run: tt.Run) -> None:
     one, several = (tt.diff(run, run, fail_on=limits) for limits in ("energy=2%", ["energy=2%"]))
     assert one.to_dict() == several.to_dict()
+
+
+def test_a_run_without_a_place_stands_beside_its_trace(samples: Path, tmp_path: Path) -> None:
+    """As the docstring of ingest and docs/python.md say."""
+    trace = tmp_path / "mi300x_kernel_trace.csv"
+    trace.write_bytes((samples / trace.name).read_bytes())
+    assert tt.ingest(trace, gpu="mi300x").path == tmp_path / "mi300x_kernel_trace.tracetool"
+    assert "beside the first trace" in str(tt.ingest.__doc__)

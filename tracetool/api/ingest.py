@@ -67,7 +67,8 @@ def ingest(
         Model of every GPU that the trace does not name, or names by a name that is not known. Of one that it
         names only the memory, where it does not state that, and nothing if its own figures deny the name.
     out : path, optional
-        The run; by default beside the first trace.
+        The run's folder. Without it one is written beside the first trace, named after it
+        (``TRACE.tracetool``), and takes the place of a run of that name.
     nsys : path, optional
         The ``nsys`` program for Nsight Systems reports.
     redact : bool, default False
