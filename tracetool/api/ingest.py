@@ -16,6 +16,7 @@ from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.core.progress import Progress, Silent
+from tracetool.hardware.names import variant_notes
 from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources, uncovered
 from tracetool.sources.detect import detect, readable
@@ -135,6 +136,7 @@ def _ingest(
         (Path(p), "telemetry") for p in power
     ]
     paths, repeats = without_repeats(paths, lambda named: named[0])
+    repeats = [*variant_notes(gpu), *repeats]  # notes on what was named
     with temporary_folder() as scratch, _Beside(1) as beside:
         options = ReadOptions(nsys, ratio_cap(), shown, scratch)
         read = _read(paths, options, beside)

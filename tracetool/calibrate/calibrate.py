@@ -20,6 +20,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.names import variant_notes
 from tracetool.sources.repeated_files import without_repeats
 from tracetool.tables.run_folder import is_run_path
 
@@ -66,7 +67,8 @@ def calibrate(
         )
     paths, repeats = without_repeats([Path(path) for path in sources], Path)
     calibration = _calibrated(gpu_spec, paths, part, reporter)
-    return replace(calibration, notes=(*repeats, *calibration.notes)) if repeats else calibration
+    notes = (*variant_notes(gpu), *repeats)
+    return replace(calibration, notes=(*notes, *calibration.notes)) if notes else calibration
 
 
 def _calibrated(

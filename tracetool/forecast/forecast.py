@@ -27,6 +27,7 @@ from tracetool.forecast.training_passes import EAGER
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.modified_gpu import changes_of, with_numbers
+from tracetool.hardware.names import variant_notes
 from tracetool.model.hypothetical import TIME_SPREAD, is_hypothetical
 from tracetool.model.power_files import power_calibration_of
 from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory
@@ -141,6 +142,7 @@ def _plan(
     clocks, notes = checked_clocks(None if case.clock_mhz is None else [case.clock_mhz], gpu)
     notes = notes if case.clock_mhz is not None else []  # that it is the boost clock is in the title
     notes = [
+        *variant_notes(str(case.gpu)),
         *_changed(case, gpu),
         *_library(case),
         *host_notes(case),

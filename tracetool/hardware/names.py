@@ -144,6 +144,32 @@ def asked_gpu(text: str) -> str | None:
     return gpu if any(all(_HARMLESS.fullmatch(word) for word in words) for words in more) else None
 
 
+def variant_notes(text: str | None) -> list[str]:
+    """Return a note on a name that several GPUs could mean: which is taken, and the others.
+
+    Others are those whose names hold all its words, but other models of a series (``Ti``, ``Laptop``).
+
+    >>> variant_notes("H100")
+    ['gpu: H100 taken as h100-sxm (others: h100-nvl, h100-pcie)']
+    >>> variant_notes("h100-sxm"), variant_notes("NVIDIA H100 80GB HBM3"), variant_notes(None)
+    ([], [], [])
+    """
+    gpu = asked_gpu(text) if text else None
+    if text is None or gpu is None or gpu == text:
+        return []
+    asked, taken = _read_name(text), _read_name(gpu)
+    others = [name for name in gpu_names() if name != gpu and _could_mean(asked, _read_name(name))]
+    states_all = taken.words <= asked.words and asked.size_gb == taken.size_gb
+    return [f"gpu: {text} taken as {gpu} (others: {', '.join(others)})"] if others and not states_all else []
+
+
+def _could_mean(asked: _Name, name: _Name) -> bool:
+    """Return whether a name says what was asked, and besides only how the GPU is mounted or its memory."""
+    more = name.words - asked.words
+    same_size = asked.size_gb is None or name.size_gb in {None, asked.size_gb}
+    return asked.words <= name.words and same_size and all(_HARMLESS.fullmatch(word) for word in more)
+
+
 def nearest_gpus(text: str) -> list[str]:
     """Return the names nearest to one that is no GPU's: those that begin so, then those most like it.
 

@@ -15,6 +15,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.names import variant_notes
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
@@ -153,6 +154,7 @@ def predict_table(
     gpu_spec.require_model()
     clocks, clock_notes = checked_clocks(clocks_mhz, gpu_spec)
     condition_notes = [
+        *variant_notes(gpu),
         *clock_notes,
         *assumed.notes(gpu_spec),
         *checked_cap(power_cap_w, gpu_spec),

@@ -15,6 +15,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.names import variant_notes
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
@@ -104,7 +105,7 @@ def _measured(run: Run, gpu: str | None) -> _Measured:
         run_gpu = recorded_gpu(run)
         signatures, rows = run_rows(run, run_gpu or (load_gpu(gpu) if gpu else None))
         recorded_on, target = _gpus(run, run_gpu, gpu)
-        gpu_notes = [] if run_gpu else [taken_as_recorded(run, target)]
+        gpu_notes = [*variant_notes(gpu), *([] if run_gpu else [taken_as_recorded(run, target)])]
         run.memo[key] = signatures, rows, recorded(run, rows, recorded_on), recorded_on, target, gpu_notes
     return cast("_Measured", run.memo[key])
 
