@@ -46,6 +46,8 @@ from tracetool.replay.usual_optimum import UsualOptimum, usual_optimum
 _ADVISED_CLOCKS: Final = 12
 #: The lowest of them, as a share of the highest. [1]
 _LOWEST_ADVISED: Final = 0.35
+#: Share of the makespan from which gaps are noted. [1] A prior.
+_MOSTLY_IDLE: Final = 0.9
 #: Rows beyond which nobody measures a table again. [1]
 _MOST_ADVISED: Final = 500
 
@@ -258,7 +260,17 @@ def _operator_totals(case: _Case, predicted: Prediction, launch: Launch, *, fuse
         run_sd=None if fused_attention else factors.log_sd,
         own_share=factors.own_share_on(case.gpu),
     )
-    return totals, notes, {"launch": launch, "host": costs.source}
+    return totals, notes + _idle_notes(totals, launch), {"launch": launch, "host": costs.source}
+
+
+def _idle_notes(totals: Sequence[Mapping[str, Any]], launch: Launch) -> list[str]:
+    """Return a note where the host's time is nearly all of a table's: its start, and launches."""
+    share = min((t["gap_ms"] / t["makespan_ms"] for t in totals if t["makespan_ms"]), default=0.0)
+    if not _MOSTLY_IDLE < share < 1.0:  # rows that never run are no work to wait for
+        return []
+    eager = "start of a pass and its launches, not the kernels; --launch graph issues all in one call"
+    why = eager if launch == "eager" else "launch of the graph, not the kernels"
+    return [f"gaps are {100.0 * share:.1f} % of the makespan: the host's {why}"]
 
 
 def _among_others(table: InputTable, case: _Case) -> Prediction:
