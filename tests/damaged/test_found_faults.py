@@ -8,6 +8,7 @@ import sqlite3
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -30,10 +31,13 @@ from tests.sources.makers import (
 from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu
 from tracetool.kernels.classify import classify_names
 from tracetool.measure.power_check.conditions import reason_bits
 from tracetool.measure.power_log import telemetry_devices
 from tracetool.measure.sensors import read_sensor_file
+from tracetool.model.predict import predict_rows
+from tracetool.replay.operator_tables import read_table
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.activity_table import read_windows
 from tracetool.tables.run import RUN_FILE, Run, write_run
@@ -427,10 +431,22 @@ def test_times_that_no_clock_shows_cost_their_reading(
 
 
 @pytest.mark.filterwarnings("error")
-def test_an_operator_of_next_to_no_size_is_predicted_without_a_warning(tmp_path: Path) -> None:
+def test_an_operator_of_next_to_no_size_is_refused_without_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = tmp_path / "table.csv"
     table.write_text("op,dtype,elements\nelementwise,fp32,1e-320\nelementwise,fp32,1e6\n")
-    assert command(["predict", str(table), "--gpu", "h100-sxm", "--clock", "1200", "-q"]) == 0
+    assert command(["predict", str(table), "--gpu", "h100-sxm", "--clock", "1200", "-q"]) == 2
+    assert "row 1, column elements" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_mean_of_next_to_no_size_is_predicted_without_a_warning() -> None:
+    """A forecast's own rows hold means."""
+    frame = pl.DataFrame({"op": ["elementwise"] * 2, "dtype": ["fp32"] * 2, "elements": [1e-320, 1e6]})
+    rows = read_table(frame, of_means=True).rows
+    predicted = predict_rows(rows, load_gpu("h100-sxm"), np.array([1200.0]))
+    assert np.isfinite(predicted.energy_j).all()
 
 
 @pytest.mark.parametrize("digits", [10, 19, 40, 5000])
