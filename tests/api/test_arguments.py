@@ -25,7 +25,7 @@ def run(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tt.Run:
 @pytest.mark.parametrize(
     ("call", "fault"),
     [
-        (lambda run: run.table("bogus"), "runs have no table 'bogus'"),
+        (lambda run: run.table("bogus"), "no table called 'bogus'"),
         (lambda run: run.predict(power_cap="500"), "power_cap: '500' is not a number"),
         (lambda run: run.predict(temperature=True), "temperature: bool True is not a number"),
         (lambda run: run.predict(mem_clock=float("nan")), "mem_clock: nan is not a finite number"),

@@ -256,7 +256,7 @@ def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
         octaves = np.log2(row["from_clock_mhz"] / row["clock_mhz"])
         assert row["saved_energy_high_j"] - row["saved_energy_j"] >= 0.1 * octaves * best_j
     assert (jobs["from_clock_mhz"] == 1410.0).all()
-    assert tt.fleet_ask("savings", fleet, slowdown_pct=100.0).frame.equals(frame)
+    assert tt.fleet_ask("savings", fleet, slowdown="100%").frame.equals(frame)
     none = tt.fleet_ask("savings", fleet, slowdown=0.0).frame
     assert none.row(-1, named=True)["saved_energy_j"] == pytest.approx(0.0)
 

@@ -11,7 +11,6 @@ from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.tables.run import Run as StoredRun
-from tracetool.tables.schema import schema_names
 from tracetool.tables.windows import is_large
 
 if TYPE_CHECKING:
@@ -60,19 +59,6 @@ class Run(StoredRun, Result):
     def ranges(self) -> pl.DataFrame:
         """The named ranges (NVTX, ROCTX, ``record_function``); empty where the trace names none."""
         return self.table("ranges")
-
-    def table(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return a table, or some of its columns; empty with the right ones where the run has none.
-
-        Raises
-        ------
-        BadInput
-            If runs have no table of that name, or the file is broken.
-        """
-        try:
-            return super().table(name, columns)
-        except FileNotFoundError:  # of a schema: a table that is absent is empty
-            raise BadInput(f"runs have no table {name!r}", f"known: {', '.join(schema_names())}") from None
 
     def predict(self, **options: Any) -> Prediction:
         """Return time, power and energy at other clocks; options as :func:`tracetool.predict`."""

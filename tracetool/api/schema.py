@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracetool.api.result import Result
-from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.tables import schema as schemas
 
@@ -73,7 +72,6 @@ def schema(table: str | None = None) -> Schemas:
     >>> tt.schema("kernels").frame.filter(column="duration_ns")["unit"].item()
     'ns'
     """
-    names = schemas.schema_names()
-    if table and table not in names:
-        raise BadInput(f"no table called {table!r}", f"known: {', '.join(names)}")
+    if table:
+        schemas.load_schema(table)
     return Schemas(table or None)

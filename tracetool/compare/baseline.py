@@ -56,9 +56,9 @@ def add_baseline(
     store = Store(where)
     paths = expand([os.fspath(r) for r in runs])
     basis = chosen_basis(paths, how.basis)
-    loaded = [load_run(p, basis, how) for p in paths]
     for path in paths:
         _require_kernels(path)
+    loaded = [load_run(p, basis, how) for p in paths]
     named = commit or commit_here()
     files, notes = [], []
     for one in loaded:
@@ -76,7 +76,7 @@ def add_baseline(
 
 def _require_kernels(path: Path) -> None:
     """Refuse a run of nothing but copies: as a baseline it would make every later kernel a new one."""
-    if path.is_dir() and not (Run.open(path).signatures["kind"] == "kernel").any():
+    if path.is_dir() and "kernel" not in Run.open(path).table("signatures", ("kind",))["kind"]:
         raise BadInput.in_file(path, "holds no kernel to keep as a baseline", "ingest a trace with kernels")
 
 

@@ -224,7 +224,6 @@ def fleet_ask(
     *,
     by: str = "job",
     slowdown: float | str = 0.05,
-    slowdown_pct: float | None = None,
     head: str | PathLike | None = None,
 ) -> FleetTable:
     """Ask a data set: jobs, energy, outliers, savings, diff or report, as the commands of those names.
@@ -239,8 +238,6 @@ def fleet_ask(
         What energy is summed by: job, gpu, family, kernel, uuid, rank, month or a label.
     slowdown : float or str
         How much longer a job may take for savings, a fraction or a text in per cent: 0.03 is ``"3%"``. [1]
-    slowdown_pct : float, optional
-        The same as a number in per cent, in its place. [%]
     head : str or path, optional
         The data set that ``diff`` compares with this one.
 
@@ -250,7 +247,7 @@ def fleet_ask(
         If the data set does not hold what the question needs.
     """
     place = Place(where)
-    allowed = stated_share(slowdown if slowdown_pct is None else f"{slowdown_pct}%", "--slowdown")
+    allowed = stated_share(slowdown, "--slowdown")
     answers: dict[str, tuple[str, Callable[[], pl.DataFrame]]] = {
         "jobs": ("Jobs", lambda: questions.jobs(place)),
         "energy": (f"Energy by {by}", lambda: questions.energy(place, by)),

@@ -21,7 +21,7 @@ _TRACES: Final = (
     ".nsys-rep", ".sqlite", ".db", ".json", ".json.gz", ".pftrace", ".perfetto-trace", ".xplane.pb", ".csv",
     ".tar.gz",
 )  # fmt: skip
-#: Ends of names that power logs have; a file that no word of its name tells is recognized by its content.
+#: Ends of names that power logs have; a file whose name holds no word of logs is recognized by its content.
 _TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log")
 #: Words in the names of power logs, which go with the traces beside them.
 _LOGS: Final = (
@@ -143,8 +143,8 @@ def _separated(place: Place, items: Sequence[Item]) -> tuple[list[Item], list[It
     if not any(_readable(i.path) for i in others):
         return named, []
     opened = [] if all(i.path.lower().endswith((".json", ".json.gz")) for i in others) else others
-    told = [i for i in opened if i.path.lower().endswith(_TEXTS) and _holds_power(place, i)]
-    return [*named, *told], [i for i in others if i not in told and _readable(i.path)]
+    found = [i for i in opened if i.path.lower().endswith(_TEXTS) and _holds_power(place, i)]
+    return [*named, *found], [i for i in others if i not in found and _readable(i.path)]
 
 
 def _is_log(path: str) -> bool:
@@ -154,16 +154,15 @@ def _is_log(path: str) -> bool:
 
 def _holds_power(place: Place, item: Item) -> bool:
     """Whether ``ingest`` takes a file for a power log, by its first bytes."""
-    with temporary_folder() as folder:
-        path = Path(item.path)
-        try:
-            if not place.local:
-                path = folder / path.name
-                path.write_bytes(place.head(item.path, HEAD_BYTES))
-            _, found = detect(path)
-        except BadInput:
-            return False
-    return found.holds == "telemetry"
+    try:
+        if place.local:
+            return detect(Path(item.path))[1].holds == "telemetry"
+        with temporary_folder() as folder:
+            start = folder / Path(item.path).name
+            start.write_bytes(place.head(item.path, HEAD_BYTES))
+            return detect(start)[1].holds == "telemetry"
+    except BadInput:
+        return False
 
 
 def _digits_out(name: str) -> str:

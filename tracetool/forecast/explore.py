@@ -78,10 +78,8 @@ def explored(
     Raises
     ------
     BadInput
-        If the slowdown is no share.
+        If the cases are of several modes, whose energies have nothing in common.
     """
-    if not 0.0 <= slowdown <= 10.0:
-        raise BadInput(f"slowdown: {slowdown:g} is not between 0 and 10", "0.05 is 5 %")
     valid = frame["error"].is_null().to_numpy()
     modes = frame["mode"].filter(frame["error"].is_null()).unique().to_list()
     if len(modes) > 1:

@@ -92,9 +92,9 @@ def alike_collectives(run: Run) -> Ints:
     -----
     They agree in operation and size, in their process group and its numbering where the profiler states them.
     """
-    device = run.table("kernels", ("device",))["device"]
-    if device.n_unique() < 2:
-        return np.full(len(device), -1, np.int64)
+    kernels = run.table("kernels", ("device", "signature"))
+    if kernels["device"].n_unique() < 2:
+        return np.full(kernels.height, -1, np.int64)
     signatures = run.signatures.sort("signature")
     kind = signatures.select(pl.struct(*(c for c in _ALIKE if c in signatures.columns)).rank("dense"))
     by_signature = np.where(
@@ -102,8 +102,7 @@ def alike_collectives(run: Run) -> Ints:
         kind.to_series().cast(pl.Int64).to_numpy(),
         -1,
     )
-    kernels = run.table("kernels", ("signature",))["signature"]
-    place = np.searchsorted(signatures["signature"].to_numpy(), kernels.to_numpy())
+    place = np.searchsorted(signatures["signature"].to_numpy(), kernels["signature"].to_numpy())
     alike: Ints = by_signature[place]
     chosen = np.flatnonzero(alike >= 0)
     if not len(chosen):

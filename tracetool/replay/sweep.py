@@ -93,8 +93,6 @@ def sweep(
     BadInput
         If the source, a clock or a cap cannot be used.
     """
-    if not 0.0 <= slowdown < 10.0:
-        raise BadInput(f"--slowdown {slowdown:g} must lie between 0 and 10 (0.05 is 5 %)")
     gpu_spec, usual = _target(source, gpu)
     reference = against_mhz or usual
     clocks = with_reference(clocks_mhz or default_clocks(gpu_spec), reference)

@@ -11,6 +11,7 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.tables.nested import from_text
 
 _TYPES: Final[dict[str, pl.DataType]] = {
@@ -134,8 +135,11 @@ def _folder() -> Path:
 
 @cache
 def load_schema(name: str) -> TableSchema:
-    """Return the schema called ``name`` (file name without ``.json``)."""
-    raw = json.loads((_folder() / f"{name}.json").read_text("utf-8"))
+    """Return the schema called ``name`` (file name without ``.json``); BadInput where there is none."""
+    file = _folder() / f"{name}.json"
+    raw = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    if "columns" not in raw:
+        raise BadInput(f"no table called {name!r}", f"known: {', '.join(schema_names())}")
     return TableSchema(
         raw["name"], raw["version"], raw["comment"], tuple(Column(**c) for c in raw["columns"])
     )
