@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracetool.core.dtype import BYTES, SPELLINGS, canonical_dtype
 from tracetool.core.errors import BadInput
@@ -60,9 +62,9 @@ def _is_flag(column: str) -> bool:
     return column_types().get(column) == "bool"
 
 
-def _first(mask: pl.Series) -> int:
-    """Row number, counted from 1, of the first true value."""
-    return int(mask.arg_true()[0]) + 1
+def _first(mask: NDArray[np.bool_] | pl.Series) -> int:
+    """Return the row number, counted from 1, of the first true value."""
+    return int(np.argmax(mask)) + 1
 
 
 def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
@@ -74,18 +76,19 @@ def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
         raw.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
         if raw.dtype == pl.String
         else raw.cast(pl.Float64, strict=False)
-    ).fill_nan(None)
-    empty = raw.is_null() | (raw.is_nan() if raw.dtype.is_float() else False)
-    bad = numbers.is_null() & ~empty
-    if bad.any():
+    )
+    values = numbers.to_numpy()
+    absent = np.isnan(values)
+    if not raw.dtype.is_numeric() and (bad := absent & raw.is_not_null().to_numpy()).any():
         row = _first(bad)
         raise BadInput.in_file(name, f"row {row}, column {column}: {raw[row - 1]!r} is not a number")
-    if (wild := numbers.is_infinite().fill_null(value=False)).any():
+    sizes = np.abs(values)
+    if (wild := np.isinf(sizes)).any():
         raise BadInput.in_file(name, f"row {_first(wild)}, column {column}: is not finite")
-    if (vast := (numbers.abs() > _MOST).fill_null(value=False)).any():
+    if (vast := sizes > _MOST).any():
         row = _first(vast)
-        raise BadInput.in_file(name, f"row {row}, column {column}: {numbers[row - 1]:g} is beyond {_MOST:g}")
-    return numbers
+        raise BadInput.in_file(name, f"row {row}, column {column}: {values[row - 1]:g} is beyond {_MOST:g}")
+    return numbers if numbers.null_count() == np.count_nonzero(absent) else numbers.fill_nan(None)
 
 
 def _text(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
