@@ -362,3 +362,11 @@ def test_a_table_of_cases_shows_what_tells_them_apart(
 def test_the_title_names_the_gpu_that_was_taken(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line(["forecast", str(config), "--gpu", "h100"]) == 0
     assert capsys.readouterr().out.startswith("config.json, serve on h100-sxm at")
+
+
+def test_a_version_nobody_measured_is_noted() -> None:
+    def notes(stack: str) -> str:
+        return " ".join(tt.forecast(CONFIG, gpu="h100-sxm", stack=stack, tp=1, mode="decode").notes)
+
+    assert "version of 'vllm 99' was not measured" in notes("vllm 99")
+    assert "version of" not in notes("vllm 0.24.0") + notes("vllm")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tracetool.core.errors import BadInput
+from tracetool.core.versions import version_number
 from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
 from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case
@@ -19,7 +20,7 @@ from tracetool.forecast.host import host_notes
 from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
 from tracetool.forecast.operator_model import plan_operators
-from tracetool.forecast.pricing import PassRows, PricedPass, price
+from tracetool.forecast.pricing import PassRows, PricedPass, operator_table, price
 from tracetool.forecast.request_checks import as_asked, cautions
 from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
 from tracetool.forecast.train import divide_training, plan_training
@@ -31,6 +32,7 @@ from tracetool.hardware.names import variant_notes
 from tracetool.model.hypothetical import TIME_SPREAD, is_hypothetical
 from tracetool.model.power_files import power_calibration_of
 from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory
+from tracetool.replay.unmeasured_notes import unmeasured_notes
 
 #: What a forecast on changed hardware rests on.
 LESS_SURE: Final = (
@@ -155,6 +157,7 @@ def _plan(
     notes += [*unread, *cautions(case, model, gpu)]
     division = divide_training(case) if case.mode == "train" else divide(case)
     plan = _planner(case)(case, model, gpu, division, float(clocks[0]))
+    notes += _version(case, gpu, plan)
     cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)
     return _Planned(place, case, gpu, plan, cap, tuple(notes))
 
@@ -171,6 +174,14 @@ def _library(case: Case) -> tuple[str, ...]:
     return (
         f"stack: nothing was measured of {str(case.stack)[:40]!r}: kernels of any library, vLLM's engine",
     )
+
+
+def _version(case: Case, gpu: Gpu, plan: Plan) -> list[str]:
+    """Return the notes on a stated version of a library that was not measured."""
+    if not version_number(case.stack or ""):
+        return []
+    passes = [(one.rows, one.stack) for one in plan.passes if one.pricer is None and one.rows]
+    return unmeasured_notes(operator_table(passes).rows, gpu) if passes else []
 
 
 def _changed(case: Case, gpu: Gpu) -> list[str]:

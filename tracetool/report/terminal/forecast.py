@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tracetool.core.figures import number as significant
 from tracetool.forecast.case import COLUMNS
 from tracetool.report.sentences import open_console, say
 from tracetool.report.terminal.against import ComparedSides, print_compared
@@ -167,7 +168,7 @@ def _print_facts(record: Mapping[str, Any], facts: Mapping[str, float]) -> None:
     if "mixed_share" in facts:
         say(
             screen,
-            f"{100 * facts['mixed_share']:.0f} % of the steps take in prompts: "
+            f"{significant(100 * facts['mixed_share'], 2)} % of the steps take in prompts: "
             f"{number(facts['mixed_step_ms'])} ms, others {number(facts['decode_step_ms'])} ms",
         )
 
