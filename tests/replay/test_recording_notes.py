@@ -51,7 +51,8 @@ def _rows(family: str, columns: dict[str, float], low_mhz: float) -> OperatorCol
 @pytest.mark.parametrize(
     ("family", "columns", "follows_clock"),
     [
-        ("gemm", {"m": 8192, "n": 8192, "k": 8192, "batch": 1, "duration_us": 4500.0}, True),
+        # 5.87 ms at 0.6 of the boost clock at the peak rate: it may have run there
+        ("gemm", {"m": 8192, "n": 8192, "k": 8192, "batch": 1, "duration_us": 6500.0}, True),
         ("memcpy", {"bytes": 1e9, "duration_us": 40000.0}, False),
     ],
 )

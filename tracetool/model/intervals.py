@@ -16,8 +16,27 @@ _TIME_AND_POWER = prior_number("anchor.time_and_power")
 _CAP_READING = prior_number("power.cap_reading")
 
 
+#: A time this near its least, or below it, says that the count or the rate is another: it bounds nothing. [1]
+#: By definition of what is near.
+_NEAR = 1.02
+
+
+def _log_above(least_s: Floats, duration_s: Floats) -> Floats:
+    """Return ln of how far each row's shortest time is above its least, infinite where none binds. (n, 1)."""
+    shortest_s = duration_s.min(axis=1, initial=np.inf)
+    bounds = (least_s > 0) & (shortest_s > _NEAR * least_s)
+    above = np.full(len(least_s), np.inf)
+    np.log(shortest_s / np.where(bounds, least_s, 1.0), out=above, where=bounds)
+    return above[:, None]
+
+
 def with_intervals(
-    governed: Governed, clocks_mhz: Floats, idle_w: Floats, limit_w: float, programs: Bools
+    governed: Governed,
+    clocks_mhz: Floats,
+    idle_w: Floats,
+    limit_w: float,
+    programs: Bools,
+    least_s: Floats,
 ) -> Prediction:
     r"""Return the prediction of governed rows with 90 % intervals.
 
@@ -41,6 +60,8 @@ def with_intervals(
         No power stands above it. [W]
     programs : array of bool, shape (n,)
         Rows that are programs, measured with their power.
+    least_s : array, shape (n,)
+        Time below which no interval reaches, whatever its coefficients' error. [s]
     """
     timing, parts = governed.timing, governed.parts
     energy = parts.total()
@@ -52,6 +73,7 @@ def with_intervals(
     coefficients = Z90 * root_sum(by_row(parts.relative_sd), by_row(governed.power_sd))
     phases = Z90 * by_row(governed.time_sd)
     slower, faster = (root_sum(np.log(by_row(side)), phases) for side in (timing.high, timing.low))
+    faster = np.minimum(faster, _log_above(least_s, timing.duration_s))
     program = programs[:, None] if programs.any() else None
 
     def power_half(log_time: Floats) -> Floats:

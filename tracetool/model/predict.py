@@ -26,7 +26,7 @@ from tracetool.model.power_transfer import with_base_under
 from tracetool.model.sequence import SequenceFactors, sequence_factors
 from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings
-from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces
+from tracetool.model.timing import RowPieces, TimeCalibration, least_s, row_pieces
 from tracetool.model.workload import Workload
 
 
@@ -212,7 +212,8 @@ def _settled(workload: Workload, request: _Request) -> Prediction:
         )  # fmt: skip
         governed = replace(governed, timing=timing, parts=parts)
     programs = np.zeros(len(rows), np.bool_) if start is None else start.programs()
-    return with_intervals(governed, clocks, workload.idle_w(clocks), request.limit_w, programs)
+    least = least_s(rows, workload.gpu, timing.work)
+    return with_intervals(governed, clocks, workload.idle_w(clocks), request.limit_w, programs, least)
 
 
 def reached_clocks(clocks_mhz: Floats, gpu: Gpu, start: Anchor | None) -> Floats:

@@ -21,7 +21,7 @@ from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import time_calibration_of
 from tracetool.model.unshaped import unshaped_pieces
 
-__all__ = ["RowPieces", "TimeCalibration", "row_pieces", "time_rows"]
+__all__ = ["RowPieces", "TimeCalibration", "least_s", "row_pieces", "time_rows"]
 
 #: Rows worked on together, so that the work stays in the processor's cache. [1] By definition of the
 #: chunked loop: results do not depend on it.
@@ -160,9 +160,8 @@ def _busy(
     rows: OperatorColumns, gpu: Gpu, work: Work, slower: float
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Time each unit needs at its peak: clocks of the core domain, and seconds of the others. (n,) each."""
-    rate = product_rate(dtype_of(rows, "bf16"), gpu)
     per_sm = {
-        "tensor": work.tensor_flops / rate,
+        "tensor": work.tensor_flops / product_rate(dtype_of(rows, "bf16"), gpu),
         "fp32": work.fp32_flops / gpu.rate("fp32"),
         "fp64": work.fp64_flops / gpu.rate("fp64"),
         "int": work.int_ops / gpu.rate("int"),
@@ -173,6 +172,16 @@ def _busy(
     cycles["l2"] = work.l2_bytes / gpu.l2_bytes_per_clock
     dram = work.dram_bytes * slower / gpu.dram_bytes_per_s
     return cycles, {"dram": dram, "link": work.link_bytes / _link_rate(rows, gpu)}
+
+
+def least_s(rows: OperatorColumns, gpu: Gpu, work: Work) -> Floats:
+    """Return the time of each row's products, or of its bytes over a link, at the peak rate. Shape (n,). [s]
+
+    No run takes less: the core clock is the GPU's highest. Memory is left out, as caches serve what they
+    still hold.
+    """
+    rate = product_rate(dtype_of(rows, "bf16"), gpu) * gpu.sm_count * gpu.clock_max_mhz * 1e6
+    return np.maximum(work.tensor_flops / rate, work.link_bytes / _link_rate(rows, gpu))
 
 
 def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
