@@ -25,7 +25,15 @@ from pathlib import Path
 import numpy as np
 from fit_time import operator_rows
 
-from tracetool.calibrate.time import CHOICE_ROWS, LawRows, choose, fit_coefficients, folds, residuals, sample
+from tracetool.calibrate.law_fit import (
+    CHOICE_ROWS,
+    LawRows,
+    choose,
+    fit_coefficients,
+    folds,
+    residuals,
+    sample,
+)
 from tracetool.core.arrays import Floats, Ints
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws

@@ -18,8 +18,8 @@ from scipy.signal import lfilter
 
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribution import attribute_classes
-from tracetool.measure.controls import by_model, by_time
-from tracetool.measure.design import span_of
+from tracetool.measure.design_matrix import span_of
+from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline

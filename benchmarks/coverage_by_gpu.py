@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from tracetool.hardware.load import load_gpu
-from tracetool.measure.metered import gain_against
+from tracetool.measure.meter_calibration import gain_against
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.sensors import calibrated, candidate_sensors

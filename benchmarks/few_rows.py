@@ -19,7 +19,7 @@ from stack_tables import Cell, cells
 
 from tracetool.calibrate.few_rows import fit_few, fit_from_known
 from tracetool.calibrate.joint import GpuRows, errors
-from tracetool.calibrate.time import LEAST_ROWS
+from tracetool.calibrate.law_fit import LEAST_ROWS
 from tracetool.families.implementations import Implementation
 from tracetool.families.pricing import laws
 

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.fingrav.campaign_tables import fit_clock
 from tracetool.measure.fingrav.executions import in_runs
 from tracetool.measure.fingrav.guidance import guidance
 from tracetool.measure.fingrav.interleaving import Activities, interleaving
 from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
+from tracetool.measure.naive_estimates import by_model, by_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.measure.invented_gpu import SHAPE_MEAN, Steps, campaign, gpu_log, shape

@@ -36,7 +36,7 @@ from tracetool.model.timing import time_rows
 from tracetool.replay.host import HostCosts, host_costs
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.table_totals import issue
-from tracetool.replay.unfused import unfused
+from tracetool.replay.unfused_attention import unfused
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 OUT = Path(__file__).parents[1] / "tracetool/hardware/calibrations"

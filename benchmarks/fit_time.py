@@ -22,9 +22,9 @@ from latency_loop import HABITS, in_loop, throttles
 from latency_tables import latency_rows, latency_tables, without_tiles
 
 from tracetool.calibrate.conformal import Band, bands
-from tracetool.calibrate.fit_time import TimeFit, fit_time
-from tracetool.calibrate.time import SHAPE_COLUMNS, LawFit, LawRows, fit_law, shape_groups
-from tracetool.calibrate.times import time_toml
+from tracetool.calibrate.fit_time_laws import TimeFit, fit_time
+from tracetool.calibrate.law_fit import SHAPE_COLUMNS, LawFit, LawRows, fit_law, shape_groups
+from tracetool.calibrate.measured_times import time_toml
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.formats import dtype_of, on_tensor, product_rate

@@ -40,8 +40,8 @@ from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.replay.energy_by import energy_by
+from tracetool.replay.group_energy import RunEnergies
 from tracetool.replay.groups import Groups, groups_of
-from tracetool.replay.set_energy import RunEnergies
 from tracetool.tables.run import Run
 
 A100 = MeteredGpu("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0)

@@ -32,8 +32,8 @@ from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
-from tracetool.model.dispatched import dispatched, has_rule
 from tracetool.model.eligible_implementations import ANOTHER_KERNEL, in_other_library, members
+from tracetool.model.library_dispatch import dispatched, has_rule
 from tracetool.model.mixtures import member_pieces
 from tracetool.model.unmeasured_libraries import known_by_source
 

@@ -28,7 +28,7 @@ from tracetool.replay.host import HostCosts, host_costs
 from tracetool.replay.operating_points import least
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.table_totals import sequence_totals
-from tracetool.replay.unfused import unfused
+from tracetool.replay.unfused_attention import unfused
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 GPU = load_gpu("a100-pcie-40gb")

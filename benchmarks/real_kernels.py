@@ -26,7 +26,7 @@ from tracetool.api.ingest import ingest
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import TracetoolError
 from tracetool.hardware.load import load_gpu
-from tracetool.model import traced
+from tracetool.model import profiler_overhead
 from tracetool.model.own_kernels import band_names
 from tracetool.replay.predict import predict_run
 from tracetool.replay.run_rows import run_rows
@@ -200,8 +200,8 @@ def with_spreads(rows: pl.DataFrame, spreads: Mapping[str, Spread]) -> pl.DataFr
 
 def _print_spreads(root: Path) -> None:
     """Print the spreads fitted to all traces, and what those fitted without a trace hold of it."""
-    traced.TRACE_SPREAD = dict.fromkeys(traced.TRACE_SPREAD, (0.0, 0.0))  # type: ignore[misc]
-    traced.START_SPREAD_US = {}  # type: ignore[misc]
+    profiler_overhead.TRACE_SPREAD = dict.fromkeys(profiler_overhead.TRACE_SPREAD, (0.0, 0.0))  # type: ignore[misc]
+    profiler_overhead.START_SPREAD_US = {}  # type: ignore[misc]
     rows = compared(root)
     rows = rows.filter(~pl.col("trace").str.contains("|".join(UNMEASURED)))
     for band, (less, less_us, more, more_us) in sorted(fit_spreads(rows).items()):

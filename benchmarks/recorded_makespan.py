@@ -20,7 +20,7 @@ from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
 from tracetool.replay.activities import read_activities
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.gaps import NAMES
+from tracetool.replay.gap_causes import NAMES
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import replay
 from tracetool.tables.run import Run

@@ -30,7 +30,7 @@ from tracetool.forecast.config import read_model
 from tracetool.forecast.forecast import forecast_cases
 from tracetool.forecast.saturation import METHOD, Saturation, delivered, refined, saturated
 from tracetool.forecast.steps import compose
-from tracetool.forecast.train import StepPlan, divide_training, plan_training
+from tracetool.forecast.training_step import StepPlan, divide_training, plan_training
 from tracetool.hardware.load import load_gpu
 
 Case = dict[str, Any]

@@ -20,8 +20,8 @@ import polars as pl
 
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute import attribute_activity
-from tracetool.measure.controls import naive_energy
 from tracetool.measure.identify_sensor import identify_sensor
+from tracetool.measure.naive_estimates import naive_energy
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import candidate_sensors

@@ -14,7 +14,7 @@ import polars as pl
 from fit_time import proved_clock_mhz
 
 from tracetool.calibrate.joint import GpuRows
-from tracetool.calibrate.time import LawRows, shape_groups
+from tracetool.calibrate.law_fit import LawRows, shape_groups
 from tracetool.core.arrays import Bools
 from tracetool.families.implementations import library_of, words_of
 from tracetool.families.pricing import split_by_law

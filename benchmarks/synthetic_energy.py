@@ -21,8 +21,8 @@ from scipy.stats import norm
 
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribution import attribute_classes
-from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.counter import check_counter
+from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD

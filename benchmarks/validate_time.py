@@ -19,8 +19,8 @@ import polars as pl
 from latency_loop import Setting, fitted_loop, throttles
 from latency_tables import latency_rows, latency_tables, without_tiles
 
-from tracetool.calibrate.fit_time import fit_time
-from tracetool.calibrate.time import shape_groups
+from tracetool.calibrate.fit_time_laws import fit_time
+from tracetool.calibrate.law_fit import shape_groups
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.registry import count_work

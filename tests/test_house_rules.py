@@ -182,12 +182,12 @@ ANOTHER_MEANING: dict[str, tuple[set[str], str]] = {
     "sources/": ({"memcpy", "memset", "copy", "other"}, "kinds of activities and of runtime calls"),
     "replay/activities.py": ({"memcpy", "memset"}, "kinds of activities and of launches"),
     "replay/run_rows.py": ({"memcpy", "memset"}, "kinds of activities"),
-    "replay/unfused.py": ({"softmax"}, "a step of attention"),
+    "replay/unfused_attention.py": ({"softmax"}, "a step of attention"),
     "replay/operand_content.py": ({"unknown"}, "operands nobody stated"),
     "replay/host.py": ({"other"}, "operators without a time of their own"),
     "compare/check.py": ({"unknown"}, "a GPU no trace names"),
     "compare/baseline_store.py": ({"unknown"}, "a GPU no trace names"),
-    "report/terminal/predicted.py": ({"unknown"}, "a gap without a reason"),
+    "report/terminal/prediction.py": ({"unknown"}, "a gap without a reason"),
     "forecast/": (
         {"norm", "attention", "sampling"},
         "modules, parts of a step, choice of a token",
@@ -266,7 +266,7 @@ TEXT_SEARCHES = {
 #: Where a column called name is searched though it holds no kernel's name, and why.
 NAME_SEARCHES_YET = {
     "sources/": "readers of formats",
-    "replay/tree.py": "names of ranges: steps are numbered",
+    "replay/range_tree.py": "names of ranges: steps are numbered",
     "replay/iterations.py": "names of ranges: steps are numbered",
     "replay/module_paths.py": "names of modules: instances are numbered",
     "compare/sides.py": "names of ranges: steps are numbered",

@@ -23,9 +23,9 @@ from tracetool.core.prediction import FROM
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute import attribute_run
 from tracetool.replay.breakdown import breakdown
+from tracetool.replay.group_energy import RunEnergies, predicted_costs
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.recorded import recorded_gpu
-from tracetool.replay.set_energy import RunEnergies, predicted_costs
+from tracetool.replay.recording_conditions import recorded_gpu
 from tracetool.replay.sweep import choose, sweep, with_reference
 from tracetool.replay.time_budget import time_budget
 from tracetool.replay.unnamed_gpu import trace_vendor

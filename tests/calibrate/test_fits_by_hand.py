@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from tests.model.operators import every_family, rows_of
-from tracetool.calibrate import few_rows, time
+from tracetool.calibrate import few_rows, law_fit
 from tracetool.calibrate.calibrate import calibrate
+from tracetool.calibrate.law_fit import LawRows, fit_coefficients, fit_law
 from tracetool.calibrate.power_file import _rounded
 from tracetool.calibrate.power_fit import _solve, with_coefficients
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_utilization
 from tracetool.calibrate.tables import _idle
-from tracetool.calibrate.time import LawRows, fit_coefficients, fit_law
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
@@ -216,7 +216,7 @@ def test_a_coefficient_deviates_as_the_mean_of_its_rows_does(monkeypatch: pytest
     reading = np.log(2.0) + np.random.default_rng(4).normal(0.0, 0.01, 16)
     law: Any = SimpleNamespace(priors={"a": SimpleNamespace(fitted=True, low=0.1, high=10.0, value=2.0)})
     data: Any = SimpleNamespace(measured_s=np.exp(reading))
-    monkeypatch.setattr(time, "misfits", lambda *given: np.log(given[-1]["a"]) - reading)
+    monkeypatch.setattr(law_fit, "misfits", lambda *given: np.log(given[-1]["a"]) - reading)
     values, deviation = fit_coefficients(law, data, GPU, {"a": 1.5}, 50)
     assert np.log(values["a"]) == pytest.approx(reading.mean(), abs=1e-4)
     assert deviation["a"] == pytest.approx(reading.std(ddof=1) / 4.0, rel=0.05)

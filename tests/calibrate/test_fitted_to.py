@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.model.operators import rows_of
-from tracetool.calibrate.fit_time import fit_time
-from tracetool.calibrate.times import time_text
+from tracetool.calibrate.fit_time_laws import fit_time
+from tracetool.calibrate.measured_times import time_text
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.coefficient_files import read_calibration
 from tracetool.hardware.load import load_gpu

@@ -10,7 +10,7 @@ import pytest
 
 from tracetool.calibrate import few_rows
 from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, posterior
-from tracetool.calibrate.time import LawFit, LawRows, best_choices
+from tracetool.calibrate.law_fit import LawFit, LawRows, best_choices
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import implementations

@@ -12,13 +12,13 @@ import pytest
 
 from tests.model.operators import rows_of
 from tracetool.calibrate.joint import GpuRows, _differs, _floors
+from tracetool.calibrate.law_fit import LawRows, fit_law
+from tracetool.calibrate.measured_times import Timed, _usable
 from tracetool.calibrate.power_file import _plain
 from tracetool.calibrate.power_fit import PRIOR_SD, prior_sd
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_sum
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, take
 from tracetool.calibrate.tables import _idle
-from tracetool.calibrate.time import LawRows, fit_law
-from tracetool.calibrate.times import Timed, _usable
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve

@@ -14,7 +14,7 @@ from tests.documents import check_document
 from tests.sources.makers import kineto, nsys_tables, write_tables
 from tracetool.cli.app import run
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_options_of_classes_are_not_passed_over_for_groups(
 
 
 def test_a_run_without_products_says_so(forward: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tracetool.report.terminal.achieved import print_achieved
+    from tracetool.report.terminal.roofline import print_achieved
 
     achieved = tt.roofline(forward)
     for gemm, said in ((True, "no matrix product of known shape ran"), (False, "no operator ran")):

@@ -14,8 +14,8 @@ from tests.sources.makers import kineto_document
 from tests.sources.test_modules import planted
 from tracetool.compare.run_side import Reading, compared_by, load_run
 from tracetool.replay.energy_by import energy_by
+from tracetool.replay.group_energy import run_energies
 from tracetool.replay.groups import KEYS
-from tracetool.replay.set_energy import run_energies
 from tracetool.tables.run import Run
 
 SLOWED = "Model_0.Layer_*.Linear_*[0]"

@@ -9,8 +9,8 @@ import pytest
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
-from tracetool.model.dispatched import dispatched
 from tracetool.model.implementations import priced
+from tracetool.model.library_dispatch import dispatched
 from tracetool.model.time_files import time_calibration_of
 from tracetool.replay.operator_tables import read_table
 

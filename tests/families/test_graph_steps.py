@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.model.operators import rows_of
-from tracetool.calibrate.time import LawRows, misfits, residuals
+from tracetool.calibrate.law_fit import LawRows, misfits, residuals
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.loops import (
     LOOP_START_US,

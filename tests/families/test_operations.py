@@ -16,7 +16,7 @@ from tracetool.families.operations import instructions_of, operations
 from tracetool.families.registry import count_work
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.classify import classify_names
-from tracetool.kernels.computed import computed
+from tracetool.kernels.elementwise_operations import computed
 from tracetool.kernels.structure import describe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ def test_a_name_tells_what_is_computed(name: str, computes: str | None) -> None:
 
 
 def test_every_operation_that_names_tell_is_counted() -> None:
-    from tracetool.kernels import computed as module
+    from tracetool.kernels import elementwise_operations as module
 
     told = {*module._WORDS, *(operation for _, operation in module._NORMS)}
     assert told <= set(operations())

@@ -9,7 +9,7 @@ import pytest
 
 import tracetool as tt
 from tests.forecast.test_forecast import CONFIG
-from tracetool.forecast.rows import collective, elementwise, gemm, operator
+from tracetool.forecast.operator_rows import collective, elementwise, gemm, operator
 from tracetool.forecast.saturation import delivered, operator_times, operator_work, refined
 from tracetool.hardware.load import load_gpu
 

@@ -9,8 +9,8 @@ import pytest
 from tracetool.forecast.case import Case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.model import Forward, Parallel
-from tracetool.forecast.train import divide_training, plan_training
 from tracetool.forecast.training_experts import trained_experts
+from tracetool.forecast.training_step import divide_training, plan_training
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.forecast.test_training import BERT
+from tests.forecast.test_training_operators import BERT
 from tracetool.core.errors import BadInput
 from tracetool.forecast.config import read_model
 from tracetool.forecast.model import Prompt

@@ -7,7 +7,7 @@ import pytest
 
 from tracetool.kernels.calls import read_call
 from tracetool.kernels.shapes import READERS, read_shapes
-from tracetool.tables.nested import dims_of, list_dims_of
+from tracetool.tables.list_columns import dims_of, list_dims_of
 
 
 def shapes(name, dims, scalars=None):

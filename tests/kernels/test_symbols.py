@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetool.kernels.spelling import normalize
+from tracetool.kernels.name_normalization import normalize
 from tracetool.kernels.symbols import Symbol, split_arguments
 
 

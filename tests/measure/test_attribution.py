@@ -9,9 +9,9 @@ import pytest
 
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribution import ClassEnergy, attribute_classes
-from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.counter import check_counter
 from tracetool.measure.energy_tables import sensor_record
+from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline

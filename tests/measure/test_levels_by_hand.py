@@ -8,7 +8,7 @@ from scipy import sparse
 
 from tracetool.measure.filters import Boxes
 from tracetool.measure.fit_levels import _block_edges, _inner_noise
-from tracetool.measure.levels import Levels
+from tracetool.measure.power_levels import Levels
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Ramp
 

@@ -21,15 +21,15 @@ from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.characterize import characterize
 from tracetool.measure.energy_tables import energy_table
 from tracetool.measure.host_energy import _ends_error
-from tracetool.measure.metered import _line
+from tracetool.measure.meter_calibration import _line
 from tracetool.measure.observe import choose_sensor
 from tracetool.measure.power_check.check import check_activity
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.rank_clocks import _drift
 from tracetool.measure.readings import resolve_updates
+from tracetool.measure.ridge_solver import Prior, _stretch, _System
 from tracetool.measure.sampled_activity import activity_by_signature, activity_notes, sampled_activity
 from tracetool.measure.sensors import calibrated, candidate_sensors
-from tracetool.measure.solve import Prior, _stretch, _System
 from tracetool.measure.timeline import build_timeline
 from tracetool.tables.run import Run
 
@@ -231,7 +231,7 @@ def test_many_powers_are_found_as_few_are(bound: float, monkeypatch: pytest.Monk
     system = _System(sparse.csr_matrix(shares), np.full(40, 0.01), prior, np.full(6, bound), totals)
     asked = (readings, np.full(6, 20.0), prior.mean_w, prior.mean_w)
     few = system.powers(*asked)
-    monkeypatch.setattr("tracetool.measure.solve._LARGE", 1)
+    monkeypatch.setattr("tracetool.measure.ridge_solver._LARGE", 1)
     assert system.powers(*asked) == pytest.approx(few, rel=1e-3)
 
 

@@ -16,14 +16,15 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.activity_energy import summed_energy
 from tracetool.measure.attribute import attribute_run
+from tracetool.measure.attribute_windows import _added
 from tracetool.measure.attributed_work import check_overlap
 from tracetool.measure.attribution import ClassEnergy, Identified, join_canceling
 from tracetool.measure.characterize import Characterized, Estimate
-from tracetool.measure.class_sums import summed_energy
 from tracetool.measure.clock_fit import _pieces
 from tracetool.measure.counter import check_counter, counter_steps
-from tracetool.measure.design import Design, design, span_of
+from tracetool.measure.design_matrix import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.identify_sensor import IdentifiedSensor, identify_sensor
@@ -31,10 +32,9 @@ from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.prior import _filled_power, prior_of
 from tracetool.measure.readings import Readings
 from tracetool.measure.served_load import phase_spans
-from tracetool.measure.short_window import NOISE, class_likelihood
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import build_timeline, cut
-from tracetool.measure.windowed import _added
+from tracetool.measure.window_length import NOISE, class_likelihood
 from tracetool.measure.windows import WindowEnergy
 from tracetool.tables.run import Run
 

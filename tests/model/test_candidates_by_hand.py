@@ -6,8 +6,8 @@ import pytest
 
 from tracetool.families.implementations import FittedLaw, Implementation
 from tracetool.model.candidates import candidates
+from tracetool.model.kernel_projects import runs_on
 from tracetool.model.other_versions import others_of_library
-from tracetool.model.projects import runs_on
 
 LAW = "prefill"
 

@@ -22,8 +22,8 @@ from tracetool.model.operands import SWITCHING, content_factor, operand_activity
 from tracetool.model.own_scatter import OwnScatter
 from tracetool.model.phases import PhaseCurves, programs_under_cap
 from tracetool.model.predict import predict_rows
-from tracetool.model.shares import host_share
-from tracetool.model.traced import law_in_trace, start_band
+from tracetool.model.profiler_overhead import law_in_trace, start_band
+from tracetool.model.time_shares import host_share
 
 H100, L40S = load_gpu("h100-sxm"), load_gpu("l40s")
 

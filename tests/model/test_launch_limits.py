@@ -12,7 +12,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import gpu_names, load_gpu
 from tracetool.model.predict import predict_rows
-from tracetool.model.unshaped import launch_limits
+from tracetool.model.unknown_shapes import launch_limits
 
 MODELS = [n for n in gpu_names() if load_gpu(n, part="sensor").scope == "model"]
 FAMILIES = ("unknown", "other", "stencil", "elementwise", "gemm", "sparse", "reduction")

@@ -28,12 +28,12 @@ from tracetool.model.power_files import calibration_from_file, power_promise
 from tracetool.model.power_priors import _awake_w, prior_calibration
 from tracetool.model.power_transfer import UNSEEN_BASE_SD, with_own_base
 from tracetool.model.predict import predict_rows
+from tracetool.model.profiler_overhead import SLOW_CLOCK, as_recorded, trace_band
 from tracetool.model.residency import WEIGHT_WAY, streamed_bytes
 from tracetool.model.thermal import leakage_growth
 from tracetool.model.time_files import _NEAR
 from tracetool.model.timing import row_pieces, time_rows
-from tracetool.model.traced import SLOW_CLOCK, as_recorded, trace_band
-from tracetool.model.unshaped import unshaped_pieces
+from tracetool.model.unknown_shapes import unshaped_pieces
 
 GPU = load_gpu("h100-sxm")
 CLOCK = np.array([GPU.clock_boost_mhz])

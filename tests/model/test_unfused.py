@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.unfused import unfused, with_score_traffic
+from tracetool.replay.unfused_attention import unfused, with_score_traffic
 
 TABLE = pl.DataFrame(
     {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.model.operators import rows_of
-from tests.model.test_traced import named
+from tests.model.test_profiler_overhead import named
 from tracetool.api.ingest import ingest
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetool.kernels.meetings import Meetings
-from tracetool.kernels.meetings import meetings as meetings_of
+from tracetool.kernels.collective_matching import Meetings
+from tracetool.kernels.collective_matching import meetings as meetings_of
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates

@@ -10,7 +10,7 @@ import pytest
 
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.gaps import Gap
+from tracetool.replay.gap_causes import Gap
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import Replayed, replay
 from tracetool.tables.schema import load_schema

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.replay.test_collectives import HOST, LATENCY, MOVES, meetings, two_ranks
 from tests.replay.timelines import Step, played
 from tests.replay.timelines import steps as any_steps
-from tracetool.kernels.meetings import Meetings
+from tracetool.kernels.collective_matching import Meetings
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.edits import Idle, even_ranks, with_idle_closed

@@ -10,10 +10,10 @@ import pytest
 
 import tracetool as tt
 from tracetool.replay.energy_by import energy_by
+from tracetool.replay.group_energy import RunEnergies, run_energies
 from tracetool.replay.predict import predict_run, rows_by
-from tracetool.replay.set_energy import RunEnergies, run_energies
 from tracetool.replay.time_budget import time_budget
-from tracetool.report.terminal.summarized import print_groups
+from tracetool.report.terminal.time_budget import print_groups
 
 
 @pytest.fixture(scope="module")

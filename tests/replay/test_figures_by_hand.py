@@ -21,12 +21,12 @@ from tracetool.replay.gpu_work import _compare
 from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, Content, _sampled, with_operands
 from tracetool.replay.power import PowerCurve
 from tracetool.replay.power_swing import means_over, spectrum
+from tracetool.replay.predict_windows import _not_hidden
 from tracetool.replay.prediction_frame import _in_the_run, with_inputs
-from tracetool.replay.recorded import _settled, recorded_clock
+from tracetool.replay.recording_conditions import _settled, recorded_clock
 from tracetool.replay.roofline import _with_rates
 from tracetool.replay.table_checks import _check_shares, check_kernels
 from tracetool.replay.table_totals import run_spread
-from tracetool.replay.windowed import _not_hidden
 
 GPU = load_gpu("a100-sxm")
 
@@ -147,7 +147,7 @@ def test_the_recorded_clock_is_the_median_of_readings_under_load() -> None:
 
 def test_a_limit_between_the_last_two_steps_settles_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.1 W a MHz: 139 W are 1,390 MHz, and the next lower clock there is is 1,380."""
-    monkeypatch.setattr("tracetool.replay.recorded._power_at", lambda _, __, mhz: 0.1 * mhz)
+    monkeypatch.setattr("tracetool.replay.recording_conditions._power_at", lambda _, __, mhz: 0.1 * mhz)
     settled, never = _settled(rows_of("gemm", m=[64, 64]), GPU, 139.0)
     assert settled.tolist() == [1380.0, 1380.0]
     assert never.tolist() == [False, False]
@@ -161,7 +161,7 @@ def test_a_power_over_the_limit_within_its_interval_rules_no_work_out(
     def power_w(rows: OperatorColumns, _: object, mhz: np.ndarray) -> np.ndarray:
         return np.broadcast_to(100.0 + 0.1 * np.maximum(np.asarray(mhz) - 1200.0, 0.0), len(rows))
 
-    monkeypatch.setattr("tracetool.replay.recorded._power_at", power_w)
+    monkeypatch.setattr("tracetool.replay.recording_conditions._power_at", power_w)
     rows = rows_of("gemm", m=[64, 64])
     settled, never = _settled(rows, GPU, 98.0)
     assert never.tolist() == [False, False]

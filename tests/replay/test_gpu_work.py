@@ -10,7 +10,7 @@ import pytest
 
 import tracetool as tt
 from tests.measure.rank_jobs import RankJob, read_job
-from tracetool.kernels.meetings import arrivals_ns
+from tracetool.kernels.collective_matching import arrivals_ns
 from tracetool.tables.run import Run as StoredRun
 
 Summed = tuple[RankJob, Any]

@@ -11,26 +11,26 @@ import pytest
 
 from tests.model.operators import rows_of
 from tracetool.core.operators import OperatorColumns
-from tracetool.replay.budget import IDLE_ERROR, DeviceWork, Spread, budget, work_spread
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.without_cause import Closed, closed
-from tracetool.replay.gaps import NAMES
+from tracetool.replay.gap_causes import NAMES
 from tracetool.replay.gpu_work import _add_caused, _row
+from tracetool.replay.group_energy import GroupEnergy, GroupTimes, PredictedCosts
 from tracetool.replay.roofline import _rows
-from tracetool.replay.set_energy import PredictedCosts, SetEnergy, SetTimes
+from tracetool.replay.scope_totals import IDLE_ERROR, DeviceWork, Spread, budget, work_spread
 
 ENDS = ("", "_low", "_high")
 
 
-def _joules(*middle: float) -> SetEnergy:
+def _joules(*middle: float) -> GroupEnergy:
     """Return energies that may be 30 % less or 40 % more."""
     energy = np.array(middle)
-    return SetEnergy(energy, 0.7 * energy, 1.4 * energy, np.zeros(len(energy), np.int64))
+    return GroupEnergy(energy, 0.7 * energy, 1.4 * energy, np.zeros(len(energy), np.int64))
 
 
-def _sets(share: list[list[float]], shared_s: list[float]) -> SetTimes:
+def _sets(share: list[list[float]], shared_s: list[float]) -> GroupTimes:
     n, none = len(shared_s), np.zeros(len(share))
-    return SetTimes(np.arange(n), np.array(share), np.array(shared_s), none, none)
+    return GroupTimes(np.arange(n), np.array(share), np.array(shared_s), none, none)
 
 
 def test_idle_time_is_told_in_ms_with_both_ends() -> None:
@@ -114,7 +114,7 @@ def test_errors_of_one_family_add_up_and_families_err_apart() -> None:
     assert made.energy_j.tolist() == pytest.approx([35.0, 10.0])
     assert made.low_j.tolist() == pytest.approx([35.0 - 17.0**0.5, 9.0])
     assert made.high_j.tolist() == pytest.approx([50.0, 12.0])
-    idle = SetTimes(np.zeros(0, np.int64), np.zeros((1, 0)), np.zeros(0), np.array([1.5]), np.array([0.5]))
+    idle = GroupTimes(np.zeros(0, np.int64), np.zeros((1, 0)), np.zeros(0), np.array([1.5]), np.array([0.5]))
     waiting = costs.of(idle)
     assert waiting.energy_j.tolist() == [100.0]
     assert waiting.high_j.tolist() == pytest.approx([100.0 * (1.0 + IDLE_ERROR)])

@@ -16,17 +16,17 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
 from tracetool.replay.breakdown import _with_idle
-from tracetool.replay.budget import DeviceWork, Spread, budget
 from tracetool.replay.diagnosis.altered_kernels import Altered, fused
 from tracetool.replay.diagnosis.gpu_pieces import CutRun, Side
 from tracetool.replay.diagnosis.latent import _SUMS, CAUSE_COLUMNS, _rated
 from tracetool.replay.diagnosis.neighbors import chain_shares
 from tracetool.replay.diagnosis.replayed import _idle_j, replayed, rescaled
 from tracetool.replay.diagnosis.shares import Measured, _tail
-from tracetool.replay.gaps import Gap
+from tracetool.replay.gap_causes import Gap
 from tracetool.replay.governor import Governor
 from tracetool.replay.gpu_work import _own_errors
 from tracetool.replay.prepare import _in_range, prepare
+from tracetool.replay.scope_totals import DeviceWork, Spread, budget
 from tracetool.tables.schema import load_schema
 
 

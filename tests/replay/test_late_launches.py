@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import tracetool as tt
 from tests.replay.timelines import GAP, LATENCY, Step, played, steps
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.gaps import Gap
+from tracetool.replay.gap_causes import Gap
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import Replayed, replay
-from tracetool.replay.whatif import with_instant_host
+from tracetool.replay.timeline_variants import with_instant_host
 
 USUAL = Step(0, 40_000.0, 5_000.0)
 MILLI = 1e6

@@ -12,7 +12,7 @@ import pytest
 import tracetool as tt
 from tests.sources.makers import nsys_tables, write_tables
 from tracetool.replay.module_paths import _folded, range_modules
-from tracetool.replay.tree import STEP
+from tracetool.replay.range_tree import STEP
 
 
 def _ranges(*rows: tuple[int, int | None, str]) -> pl.DataFrame:

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tracetool.replay.optimum_prior import UsualOptimum
 from tracetool.replay.predict import predict_table
 from tracetool.replay.second_clock import SecondClock, second_clock
 from tracetool.replay.sweep import sweep
-from tracetool.replay.usual_optimum import UsualOptimum
 
 
 def _table(seconds: float = 60.0, clocks: tuple[float, ...] = (1410.0,)) -> pl.DataFrame:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import tracetool as tt
+from tracetool.replay.group_energy import RunEnergies, predicted_costs
 from tracetool.replay.predict_run import predict_run
-from tracetool.replay.set_energy import RunEnergies, predicted_costs
 from tracetool.replay.time_budget import time_budget
 
 STREAMS = (7, 13, 17)

@@ -14,7 +14,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.replay.predict_run import predict_run
-from tracetool.replay.recorded import device_notes, with_timer_error
+from tracetool.replay.recording_conditions import device_notes, with_timer_error
 from tracetool.replay.run_rows import run_rows
 from tracetool.tables.run import Run
 

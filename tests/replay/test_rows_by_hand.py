@@ -20,13 +20,13 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.clocks import parse_clocks
+from tracetool.replay.gpu_transfer import on_gpu
 from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, with_operands
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.recorded import _possible
+from tracetool.replay.recording_conditions import _possible
 from tracetool.replay.run_case import run_case
 from tracetool.replay.table_checks import check_operators
-from tracetool.replay.transfer import on_gpu
-from tracetool.replay.unfused import _with_casts, unfused
+from tracetool.replay.unfused_attention import _with_casts, unfused
 
 
 @pytest.mark.parametrize(

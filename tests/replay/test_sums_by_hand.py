@@ -12,10 +12,16 @@ import pytest
 
 from tracetool.replay.activities import Activities
 from tracetool.replay.edits import Idle, even_ranks
-from tracetool.replay.gaps import NAMES, Gap
+from tracetool.replay.gap_causes import NAMES, Gap
 from tracetool.replay.graph import Edge
 from tracetool.replay.host_edges import Floors, cross_edges
-from tracetool.replay.windowed import IDLE_ERROR, _added_devices, _added_totals, added, added_signatures
+from tracetool.replay.predict_windows import (
+    IDLE_ERROR,
+    _added_devices,
+    _added_totals,
+    added,
+    added_signatures,
+)
 
 ENDS = ("", "_low", "_high")
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import tracetool as tt
-from tracetool.replay.set_energy import SetEnergy
+from tracetool.replay.group_energy import GroupEnergy
 from tracetool.replay.time_budget import WHOLE, _rows, _together, time_budget
 from tracetool.replay.time_parts import BUSY, IDLE, PARTS, busy_parts, idle_times, time_parts
 
@@ -111,7 +111,7 @@ def test_parts_of_all_gpus_are_measured_where_those_of_each_are(
     """10 J of each part of each GPU, known to 1: 20 of two, to the root of two."""
     count = len(PARTS) + 1
     ten = np.full(count, 10.0)
-    energy = SetEnergy(ten, ten - 1.0, ten + 1.0, np.zeros(count, np.int64))
+    energy = GroupEnergy(ten, ten - 1.0, ten + 1.0, np.zeros(count, np.int64))
     each = [
         _rows(i, ten, energy if how else None, None if how is None else energy)
         for i, how in enumerate(measured)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.replay.timelines import Step, played, steps
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.gaps import Gap
+from tracetool.replay.gap_causes import Gap
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import replay
 

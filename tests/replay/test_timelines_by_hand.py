@@ -12,17 +12,17 @@ import pytest
 
 from tracetool.replay.activities import Activities
 from tracetool.replay.edits import Idle, with_idle_closed
-from tracetool.replay.gaps import Gap
+from tracetool.replay.gap_causes import Gap
 from tracetool.replay.governed_replay import held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.graph import Edge, Edges, Graph, assemble
 from tracetool.replay.host_edges import Floors, queue_edges
 from tracetool.replay.iterations import iterations
-from tracetool.replay.longest import solve
+from tracetool.replay.longest_path import solve
 from tracetool.replay.overlap import Rates, share
+from tracetool.replay.range_tree import Costs
 from tracetool.replay.time_parts import idle_reasons
 from tracetool.replay.timeline import _split
-from tracetool.replay.tree import Costs
 from tracetool.tables.schema import load_schema
 
 

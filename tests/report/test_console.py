@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tracetool.replay.diagnosis import causes
 from tracetool.report.console import show_table
-from tracetool.report.terminal.predicted import _REASONS, _unit
+from tracetool.report.terminal.prediction import _REASONS, _unit
 
 WIDTH = 100
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.columns import show_columns
 from tracetool.report.console import show_table
 from tracetool.report.layout import Table, fit, rank_of

@@ -109,7 +109,7 @@ class Attribution(Charted):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the notes and the classes that ran, the largest energy first."""
-        from tracetool.report.terminal.measured import print_attributed
+        from tracetool.report.terminal.attribution import print_attributed
 
         print_attributed(self.measured, written, self.tariff)
 

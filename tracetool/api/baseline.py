@@ -12,7 +12,7 @@ from tracetool.api.result import Result
 from tracetool.compare import baseline
 from tracetool.compare.baseline_store import Store
 from tracetool.compare.run_side import Reading, basis_named
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.core.paths import PathLike, paths_of
 
 if TYPE_CHECKING:

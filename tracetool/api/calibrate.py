@@ -95,7 +95,7 @@ class Calibration(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print coefficients and errors."""
-        from tracetool.report.terminal.calibrated import print_calibrated
+        from tracetool.report.terminal.calibration import print_calibrated
 
         print_calibrated(self.fitted, written)
 

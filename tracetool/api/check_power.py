@@ -81,7 +81,7 @@ class PowerCheck(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the verdict, its reasons and every check."""
-        from tracetool.report.terminal.checked_power import print_checked_power
+        from tracetool.report.terminal.power_check import print_checked_power
 
         print_checked_power(self.checked, written)
 

@@ -63,7 +63,7 @@ class Classification(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the families with their shares."""
-        from tracetool.report.terminal.classified import print_families
+        from tracetool.report.terminal.classification import print_families
 
         print_families(self.families, written)
 
@@ -99,7 +99,7 @@ class Explanation(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the tokens and what follows from them."""
-        from tracetool.report.terminal.classified import print_explained
+        from tracetool.report.terminal.classification import print_explained
 
         print_explained(self.explained, written)
 

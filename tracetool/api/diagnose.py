@@ -71,7 +71,7 @@ class Diagnosis(OfCauses):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the causes, the findings and what they rest on."""
-        from tracetool.report.terminal.diagnosed import print_diagnosis
+        from tracetool.report.terminal.diagnosis import print_diagnosis
 
         print_diagnosis(self.source, self.findings, written, what_if=self.what_if, factors=self.factors)
 

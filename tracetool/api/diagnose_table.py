@@ -72,7 +72,7 @@ class RunTableDiagnosis(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the largest differences and the comparisons."""
-        from tracetool.report.terminal.diagnosed_table import print_table_diagnosis
+        from tracetool.report.terminal.run_table_diagnosis import print_table_diagnosis
 
         print_table_diagnosis(self.source, written)
 

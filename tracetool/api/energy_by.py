@@ -51,7 +51,7 @@ class GroupedEnergy(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the groups with most energy, the run and the notes."""
-        from tracetool.report.terminal.summarized import print_groups
+        from tracetool.report.terminal.time_budget import print_groups
 
         print_groups(self.source, written, self.tariff)
 

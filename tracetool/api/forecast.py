@@ -11,7 +11,7 @@ import polars as pl
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike
-from tracetool.core.shares import stated_share
+from tracetool.core.percent import stated_share
 from tracetool.forecast.tables import Forecasts, forecast_model, forecast_table
 from tracetool.hardware.load import load_gpu
 from tracetool.tables.tariff import NO_TARIFF, Tariff
@@ -117,8 +117,8 @@ class ForecastResult(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the figures, where the energy goes and what they rest on."""
+        from tracetool.report.terminal.cost import print_unit_prices
         from tracetool.report.terminal.forecast import print_forecast
-        from tracetool.report.terminal.priced import print_unit_prices
 
         print_forecast(self.source, written)
         print_unit_prices(self.tariff, self._rows)
@@ -209,7 +209,7 @@ def forecast(
 
 def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
     from tracetool.forecast.trace_comparison import compare as compare_with
-    from tracetool.replay.recorded import recorded_gpu
+    from tracetool.replay.recording_conditions import recorded_gpu
     from tracetool.replay.run_rows import run_rows
     from tracetool.replay.unnamed_gpu import check_maker
     from tracetool.tables.run import Run

@@ -142,9 +142,9 @@ class Prediction(Charted):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the totals of every clock and, where asked for, rows."""
-        from tracetool.report.terminal.predicted import print_rows, print_totals
-        from tracetool.report.terminal.priced import print_tariff
-        from tracetool.report.terminal.swings import print_swings
+        from tracetool.report.terminal.cost import print_tariff
+        from tracetool.report.terminal.power_swing import print_swings
+        from tracetool.report.terminal.prediction import print_rows, print_totals
 
         print_totals(self.source, self.conditions.get("coverage", {}), written)
         print_tariff(self.tariff, self.totals)

@@ -77,7 +77,7 @@ class Profile(Charted):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print what the profile rests on and the power of each curve."""
-        from tracetool.report.terminal.profiled import print_profiled
+        from tracetool.report.terminal.power_profile import print_profiled
 
         print_profiled(self.profiled, written)
 

@@ -33,7 +33,7 @@ class RequestEnergy(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the phases and what they rest on."""
-        from tracetool.report.terminal.served import print_requests
+        from tracetool.report.terminal.served_load import print_requests
 
         print_requests(self.phases, self.notes, written)
 

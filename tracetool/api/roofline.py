@@ -69,7 +69,7 @@ class AchievedRates(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the operators with most energy, and what the figures rest on."""
-        from tracetool.report.terminal.achieved import print_achieved
+        from tracetool.report.terminal.roofline import print_achieved
 
         print_achieved(self.source, self._shown(), written, gemm=self.gemm)
 

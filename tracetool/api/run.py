@@ -130,7 +130,7 @@ class Run(StoredRun, Result):
 
     def summary(self) -> str:
         """Return a sentence on the content of the run."""
-        from tracetool.core.figures import counted
+        from tracetool.core.number_text import counted
 
         kernels = self.signatures.filter(self.signatures["kind"] == "kernel")
         busy = int(kernels["duration_ns"].sum()) / 1e6

@@ -63,7 +63,7 @@ class IdentifiedSensors(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the fields beside one another."""
-        from tracetool.report.terminal.measured import print_identified
+        from tracetool.report.terminal.attribution import print_identified
 
         print_identified(self.identified, metered=self.metered, written=written)
 
@@ -100,7 +100,7 @@ class CheckedSensor(Result):
         return {"gpu": self.gpu, "fields": fields}
 
     def _view(self) -> View:
-        from tracetool.report.terminal.measured import sensor_text
+        from tracetool.report.terminal.attribution import sensor_text
         from tracetool.report.view import View
 
         rows = [{"field": check.field, "sensor": sensor_text(check)} for check in self.checks]
@@ -109,7 +109,7 @@ class CheckedSensor(Result):
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print a line per field."""
         from tracetool.report.sentences import write_line
-        from tracetool.report.terminal.measured import sensor_text
+        from tracetool.report.terminal.attribution import sensor_text
 
         for check in self.checks:
             write_line(f"{check.field} of {self.gpu}: {sensor_text(check)}")

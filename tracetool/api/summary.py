@@ -97,7 +97,7 @@ class Summary(Charted):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the parts and what they rest on."""
-        from tracetool.report.terminal.summarized import print_budget
+        from tracetool.report.terminal.time_budget import print_budget
 
         print_budget(self.budget, written, self.tariff)
 

@@ -11,7 +11,7 @@ import polars as pl
 from tracetool.api.arguments import given_assumptions, number, table_or_path, text
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike
-from tracetool.core.shares import stated_share
+from tracetool.core.percent import stated_share
 from tracetool.replay.clocks import given_values
 from tracetool.replay.sweep import Swept
 from tracetool.replay.sweep import sweep as sweep_source
@@ -93,7 +93,7 @@ class Sweep(Charted):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the points as bars, the best of them and the families."""
-        from tracetool.report.terminal.swept import print_swept
+        from tracetool.report.terminal.sweep import print_swept
 
         print_swept(self.swept, written)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.calibrate.fit_time import TimeFit
+from tracetool.calibrate.fit_time_laws import TimeFit
+from tracetool.calibrate.measured_times import Timed, fit_times, has_power, read_timed, time_tables, time_text
 from tracetool.calibrate.power import calibrate_power
 from tracetool.calibrate.power_file import calibration_toml
 from tracetool.calibrate.result import CalibrationResult
 from tracetool.calibrate.runs import read_measured_run
 from tracetool.calibrate.tables import Measured, read_measured
-from tracetool.calibrate.times import Timed, fit_times, has_power, read_timed, time_tables, time_text
 from tracetool.core.errors import BadInput
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.calibrate.conformal import percent
 from tracetool.calibrate.joint import ARCHITECTURE_SD, GpuRows, errors, fit_near, posterior
-from tracetool.calibrate.time import CLAIMED, ROWS, LawFit, LawRows, fit_law
+from tracetool.calibrate.law_fit import CLAIMED, ROWS, LawFit, LawRows, fit_law
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90, Band
 from tracetool.families.implementations import Implementation, implementations

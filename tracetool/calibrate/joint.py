@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracetool.calibrate.time import ROBUST, LawRows, best_choices, misfits, residuals, sample
+from tracetool.calibrate.law_fit import ROBUST, LawRows, best_choices, misfits, residuals, sample
 from tracetool.core.arrays import Floats
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu

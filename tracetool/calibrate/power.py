@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
+from tracetool.calibrate.law_fit import CLAIMED
 from tracetool.calibrate.power_file import Fitted, calibration_toml
 from tracetool.calibrate.power_fit import PowerFit, coefficient_vector, fit_power
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
@@ -17,10 +18,9 @@ from tracetool.calibrate.result import CalibrationResult
 from tracetool.calibrate.second_clock import NextClock, next_clock
 from tracetool.calibrate.sweeps import FittedSweep, fitted_sweep
 from tracetool.calibrate.tables import Measured
-from tracetool.calibrate.time import CLAIMED
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration

@@ -20,7 +20,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.measure.attribute import attribute_run
 from tracetool.measure.timeline import ACTIVE_IDLE
 from tracetool.model.timing import time_rows
-from tracetool.replay.recorded import Recorded, recorded, recorded_gpu
+from tracetool.replay.recording_conditions import Recorded, recorded, recorded_gpu
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.unnamed_gpu import check_maker
 from tracetool.tables.run import Run

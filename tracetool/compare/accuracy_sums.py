@@ -9,7 +9,7 @@ import polars as pl
 from tracetool.core.interval import ENDS
 from tracetool.families.names import UNKNOWN
 from tracetool.measure.signature_sums import SignatureSums
-from tracetool.replay.budget import TIME_COMMON
+from tracetool.replay.scope_totals import TIME_COMMON
 
 #: Name of the row over everything that was compared.
 COMPARED: Final = "(compared)"
@@ -94,8 +94,9 @@ def sum_rows(
     ``compared_pct`` is the share of the measured time of all kernels of the row that this is. What
     collectives waited for other ranks (``waiting_ms``) is in ``time_ms`` and in no error; the energy of
     those that waited is not compared.
-    Predicted intervals are those of sums everywhere (:func:`tracetool.replay.budget.family_spread`): energies
-    of one family share their coefficients and err together, times in part, and families err apart. Measured
+    Predicted intervals are those of sums everywhere (:func:`tracetool.replay.scope_totals.family_spread`):
+    energies of one family share their coefficients and err together, times in part, and families err apart.
+    Measured
     ones are those of the sum: what errors classes share through the log adds up, what cancels between classes
     it does not separate does cancel.
     """

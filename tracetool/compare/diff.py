@@ -23,7 +23,7 @@ from tracetool.compare.spread import Spread, repeated, single_run_prior
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.measure.fingrav.history import context_labels
 from tracetool.measure.fingrav.interleaving import CONTEXTS
 from tracetool.replay.predict import predict_run

@@ -32,7 +32,7 @@ from tracetool.tables.windows import refuse_large
 
 if TYPE_CHECKING:
     from tracetool.measure.attribute import Attribution
-    from tracetool.replay.replays import RunReplay
+    from tracetool.replay.prepared_replay import RunReplay
 
 
 def without_waits(rows: pl.DataFrame, replays: RunReplay | None) -> tuple[pl.DataFrame, list[str]]:

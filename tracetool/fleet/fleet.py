@@ -18,12 +18,12 @@ import polars as pl
 
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted, Terminated
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.core.paths import PathLike
+from tracetool.core.percent import stated_share
 from tracetool.core.progress import Progress, Silent
-from tracetool.core.shares import stated_share
 from tracetool.core.version import __version__
-from tracetool.fleet import questions, report
+from tracetool.fleet import queries, report
 from tracetool.fleet.engine import started
 from tracetool.fleet.jobs import find_jobs
 from tracetool.fleet.manifest import Manifest
@@ -173,7 +173,7 @@ def fleet_ingest(
     works = [Work(j.name, _sum(j.marks, marks), (j, place.where, options)) for j in jobs]
     done = _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
     table = BytesIO()
-    questions.jobs(place).write_parquet(table)
+    queries.jobs(place).write_parquet(table)
     place.write(place.path("jobs.parquet"), table.getvalue())
     return done
 
@@ -249,12 +249,12 @@ def fleet_ask(
     place = Place(where)
     allowed = stated_share(slowdown, "--slowdown")
     answers: dict[str, tuple[str, Callable[[], pl.DataFrame]]] = {
-        "jobs": ("Jobs", lambda: questions.jobs(place)),
-        "energy": (f"Energy by {by}", lambda: questions.energy(place, by)),
-        "outliers": ("GPUs by energy at equal work", lambda: questions.outliers(place)),
+        "jobs": ("Jobs", lambda: queries.jobs(place)),
+        "energy": (f"Energy by {by}", lambda: queries.energy(place, by)),
+        "outliers": ("GPUs by energy at equal work", lambda: queries.outliers(place)),
         "savings": (
             f"Energy that clocks would save within {100.0 * allowed:g} % more time",
-            lambda: questions.savings(place, allowed),
+            lambda: queries.savings(place, allowed),
         ),
     }
     if question == "report":

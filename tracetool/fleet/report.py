@@ -7,8 +7,8 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import number
-from tracetool.fleet import questions
+from tracetool.core.number_text import number
+from tracetool.fleet import queries
 from tracetool.fleet.storage import Place
 from tracetool.report.pictures.svg import Drawing as Picture
 from tracetool.report.pictures.svg import label_that_fits
@@ -38,7 +38,7 @@ def changes(base: Place, head: Place, by: str) -> pl.DataFrame:
         If nothing was attributed, or there is no such column or label.
     """
     columns = ("name", "energy_j", "energy_low_j", "energy_high_j", "time_ms", "launches")
-    one, two = (questions.energy(place, by).select(columns) for place in (base, head))
+    one, two = (queries.energy(place, by).select(columns) for place in (base, head))
     joined = one.join(two, on="name", how="full", coalesce=True, suffix="_head")
     before, after = pl.col("energy_j"), pl.col("energy_j_head")
     ratio = after / before
@@ -85,19 +85,19 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
     BadInput
         If nothing was attributed.
     """
-    job_table = questions.jobs(place)
-    labels = [c for c in job_table.columns if c not in questions.OF_JOBS]
+    job_table = queries.jobs(place)
+    labels = [c for c in job_table.columns if c not in queries.OF_JOBS]
     blocks: list[Block] = [
         Line(f"{job_table.height:,} jobs, {job_table['kernels'].sum():,} kernels", "headline")
     ]
     answers = []
     for by, title in (*((label, f"Energy by {label}") for label in labels), *_SUMS):
-        rows = questions.energy(place, by)
+        rows = queries.energy(place, by)
         answers.append(rows.insert_column(0, pl.Series("question", [title] * rows.height, dtype=pl.String)))
         blocks += _answer(title, rows, "energy_j", "J")
     for title, unit in (("GPUs by energy at equal work", "%"), ("Energy that clocks would save", "J")):
         try:
-            rows = questions.outliers(place) if unit == "%" else questions.savings(place, 5.0)
+            rows = queries.outliers(place) if unit == "%" else queries.savings(place, 5.0)
         except BadInput as error:
             blocks.append(Line(f"{title}: {error.line()}", "note"))
             continue

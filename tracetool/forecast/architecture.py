@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from tracetool.core.registry import members
-from tracetool.forecast.eager import Prompt
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
+from tracetool.forecast.transformers_eager import Prompt
 
 
 @dataclass(frozen=True)

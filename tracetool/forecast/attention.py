@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
 from tracetool.families import names
+from tracetool.forecast.operator_rows import Row, elementwise, operator
 from tracetool.forecast.parts import Part, divided
 from tracetool.forecast.passes import Parallel, Step
-from tracetool.forecast.rows import Row, elementwise, operator
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.architecture import Architecture, architectures
-from tracetool.forecast.eager import Prompt
+from tracetool.forecast.encoder_weights import tower_parameters
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 from tracetool.forecast.model_names import fields_of
 from tracetool.forecast.operator_model import GRAPHS, TABLES, read_operators
 from tracetool.forecast.quantization import formats_of
-from tracetool.forecast.towers import tower_parameters
+from tracetool.forecast.transformers_eager import Prompt
 
 #: Largest configuration that is read: those of today's models are below 100 kB. [B]
 _MOST_BYTES: Final = 20_000_000

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tracetool.forecast.attention import Attention
 from tracetool.forecast.fields import Config
-from tracetool.forecast.logits import Logits
 from tracetool.forecast.model import Model, grouped
 from tracetool.forecast.parts import AllReduce, Elementwise, Embedding, Linear, Norm, Part
 from tracetool.forecast.quantization import Formats, formats_of
+from tracetool.forecast.token_sampling import Logits
 
 
 @dataclass(frozen=True)

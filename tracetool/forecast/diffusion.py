@@ -9,11 +9,11 @@ from typing import Final
 from tracetool.core.errors import BadInput
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
-from tracetool.forecast.latents import add_decoder, latent_size
+from tracetool.forecast.latent_decoders import add_decoder, latent_size
 from tracetool.forecast.model import Model
+from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.passes import Forward, Parallel
 from tracetool.forecast.pipeline_output import Canvas, SequenceRanks, Stage
-from tracetool.forecast.rows import Row
 from tracetool.forecast.text_encoders import add_text_encoder
 
 #: Fields of a pipeline's text encoders, in the order they run.

@@ -9,9 +9,9 @@ from typing import Final
 from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
 from tracetool.families import names
+from tracetool.forecast.operator_rows import Row, collective, gemm, operator, softmax
 from tracetool.forecast.parts import AllReduce, Part, quantized
 from tracetool.forecast.passes import Parallel, Step
-from tracetool.forecast.rows import Row, collective, gemm, operator, softmax
 
 #: How unevenly experts are chosen: power laws NVIDIA's aiconfigurator measures and forecasts experts with.
 UNEVEN: Final = "power_law_1.2"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tracetool.families import names
-from tracetool.forecast import rows as table
-from tracetool.forecast.rows import Row
+from tracetool.forecast import operator_rows as table
+from tracetool.forecast.operator_rows import Row
 
 Shape = tuple[float, ...]
 

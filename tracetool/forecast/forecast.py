@@ -23,8 +23,8 @@ from tracetool.forecast.operator_model import plan_operators
 from tracetool.forecast.pricing import PassRows, PricedPass, operator_table, price
 from tracetool.forecast.request_checks import as_asked, cautions
 from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
-from tracetool.forecast.train import divide_training, plan_training
 from tracetool.forecast.training_passes import EAGER
+from tracetool.forecast.training_step import divide_training, plan_training
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.modified_gpu import changes_of, with_numbers

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
 from tracetool.families import names
-from tracetool.forecast import rows as table
+from tracetool.forecast import operator_rows as table
+from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.pipeline_output import SequenceRanks
-from tracetool.forecast.rows import Row
 
 
 @dataclass

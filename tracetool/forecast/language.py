@@ -14,7 +14,6 @@ from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Ca
 from tracetool.forecast.engine import Engine, check_sampling, engine_of
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
 from tracetool.forecast.host import eager_host, stated_host
-from tracetool.forecast.logits import Logits
 from tracetool.forecast.memory import GIB, Footprint
 from tracetool.forecast.model import Model, Prompt
 from tracetool.forecast.passes import Forward
@@ -23,6 +22,7 @@ from tracetool.forecast.replica_memory import Held, context_room, free_bytes, he
 from tracetool.forecast.replicas import with_waiting, without_request
 from tracetool.forecast.serving import Traffic, decode_pass, median_tokens, mixed_pass, prompt_pass
 from tracetool.forecast.steps import HostTime, Step
+from tracetool.forecast.token_sampling import Logits
 from tracetool.forecast.training_passes import EAGER
 from tracetool.forecast.vocabulary_sorts import with_sorts
 from tracetool.hardware.gpu import Gpu

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tracetool.core.errors import BadInput
-from tracetool.forecast.eager import Prompt
 from tracetool.forecast.graph import Graph
+from tracetool.forecast.operator_rows import Row, collective
 from tracetool.forecast.parts import Linear, Part
 from tracetool.forecast.passes import Forward, Parallel, Step
 from tracetool.forecast.pipeline_output import Canvas, SequenceRanks, Stage
-from tracetool.forecast.rows import Row, collective
-from tracetool.forecast.training import TrainingPlan, training_stages
+from tracetool.forecast.training_operators import TrainingPlan, training_stages
+from tracetool.forecast.transformers_eager import Prompt
 
 __all__ = [
     "Canvas",

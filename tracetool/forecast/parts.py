@@ -13,8 +13,8 @@ from typing import Literal
 
 from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
+from tracetool.forecast.operator_rows import Row, collective, elementwise, gemm, norm
 from tracetool.forecast.passes import Parallel, Step
-from tracetool.forecast.rows import Row, collective, elementwise, gemm, norm
 
 
 def divided(units: int, gpus: int) -> int:

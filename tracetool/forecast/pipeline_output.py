@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tracetool.core.errors import BadInput
-from tracetool.forecast.rows import Row
+from tracetool.forecast.operator_rows import Row
 
 _MOST_PIXELS: Final = 100_000
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tracetool.core.errors import BadInput
+from tracetool.forecast.operator_rows import Row, norm, operator
 from tracetool.forecast.parts import Part, divided
 from tracetool.forecast.passes import Parallel, Step
-from tracetool.forecast.rows import Row, norm, operator
 
 _MAMBA2: Final = "mamba2"
 _GDN: Final = "gdn"

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.forecast.pricing import PricedPass
-from tracetool.replay.budget import IDLE_ERROR, TIME_COMMON, family_spread
+from tracetool.replay.scope_totals import IDLE_ERROR, TIME_COMMON, family_spread
 from tracetool.replay.table_totals import SHARPNESS
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from tracetool.core import escape
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.core.paths import PathLike
 from tracetool.forecast.case import COLUMNS, SETTINGS, SINGLE, TEXTS, WHOLE, read_case, without_effect
 from tracetool.forecast.explore import Explored, explored

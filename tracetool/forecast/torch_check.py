@@ -14,7 +14,7 @@ from tracetool.families import names
 from tracetool.forecast.config import fields_of_source, read_model
 from tracetool.forecast.meta_trace import MetaTrace, traced_model, traced_transformer
 from tracetool.forecast.model import Forward, Parallel
-from tracetool.forecast.rows import Row
+from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.vision import VisionModel
 
 #: Sequences of the pass that is traced, and tokens of each: enough that no product is a vector's.

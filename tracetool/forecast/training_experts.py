@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tracetool.families import names
+from tracetool.forecast.operator_rows import Row, collective, elementwise, gemm
 from tracetool.forecast.passes import Parallel
-from tracetool.forecast.rows import Row, collective, elementwise, gemm
 
 #: What rows that only move tokens end in: their way back is the same move the other way round.
 MOVED: Final = (".permute", ".sort", ".unsort", ".unpermute")

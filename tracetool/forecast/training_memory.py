@@ -13,8 +13,8 @@ from tracetool.forecast.case import Division
 from tracetool.forecast.experts import Experts
 from tracetool.forecast.memory import GIB, RUNTIME_BYTES
 from tracetool.forecast.model import Model, Parallel, TrainingPlan
+from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.parts import Part
-from tracetool.forecast.rows import Row
 
 #: Bytes of state an optimizer keeps for each weight: moments in fp32 (Rajbhandari et al., ZeRO, 2020,
 #: section 3.1), beside a master weight of 4 where weights have 16 bits.

@@ -11,11 +11,11 @@ from tracetool.families import names
 from tracetool.families.implementations import library_of
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.model import Forward, Model, Parallel, Prompt, TrainingPlan
+from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.pipeline_output import Stage
-from tracetool.forecast.rows import Row
-from tracetool.forecast.training import training_stages
 from tracetool.forecast.training_experts import trained_experts
 from tracetool.forecast.training_memory import replicas_of_experts, weights_of
+from tracetool.forecast.training_operators import training_stages
 
 #: Libraries that run a model operator by operator, as its authors wrote it in PyTorch.
 EAGER: Final = frozenset({"torch", "transformers", "huggingface"})

@@ -9,9 +9,9 @@ from tracetool.core.errors import BadInput
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
+from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.passes import Forward, Parallel
 from tracetool.forecast.quantization import formats_of
-from tracetool.forecast.rows import Row
 
 
 @dataclass(frozen=True)

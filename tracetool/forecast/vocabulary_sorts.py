@@ -9,9 +9,9 @@ import numpy as np
 
 from tracetool.families import names
 from tracetool.forecast.engine import Engine
-from tracetool.forecast.logits import Logits
 from tracetool.forecast.model import Model
 from tracetool.forecast.pricing import PricedPass, Row
+from tracetool.forecast.token_sampling import Logits
 
 #: What the time of sorts rests on: it is fitted to whole runs.
 BASIS: Final = "fitted to measured runs"

@@ -20,7 +20,7 @@ from tracetool.families import names
 from tracetool.families.access_pattern import AccessPattern
 from tracetool.families.registry import families
 from tracetool.kernels.grammar import FLAGS, MEANINGS, NUMBERS, TEXTS, Attributes, Grammar
-from tracetool.kernels.spelling import normalize_all
+from tracetool.kernels.name_normalization import normalize_all
 from tracetool.kernels.symbols import Symbol
 
 _PATTERNS: Final = (

@@ -20,7 +20,7 @@ from tracetool.families.transfers.problem import CROSSING, WITHIN
 from tracetool.kernels.calls import ITSELF
 from tracetool.kernels.classify import classify_names
 from tracetool.kernels.operators import ARGUMENTS, with_calls
-from tracetool.tables.nested import as_lists
+from tracetool.tables.list_columns import as_lists
 
 #: Activities of profilers, and what their names may say of a copy.
 _COPY_WORDS: Final = (*CROSSING, "pageable")

@@ -16,8 +16,8 @@ from tracetool.families import names
 from tracetool.families.registry import families, families_where
 from tracetool.families.spec import Streams
 from tracetool.hardware.gpu import Gpu
-from tracetool.kernels.computed import computed
-from tracetool.kernels.infer import gpus_of, infer_missing
+from tracetool.kernels.elementwise_operations import computed
+from tracetool.kernels.infer_sizes import gpus_of, infer_missing
 from tracetool.kernels.launch import (
     LAUNCH_NUMBERS,
     choose_filters,
@@ -69,7 +69,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         operator (:mod:`tracetool.kernels.refine`), null for other kernels. Tiles of matrix products are turned to lie along the
         operator's own m and n (``tile_m`` along m), unlike in the name; ``tiles``, ``grid_fits``: see
         :func:`tracetool.kernels.launch.from_launch`; ``inferred``: see
-        :func:`tracetool.kernels.infer.infer_missing`.
+        :func:`tracetool.kernels.infer_sizes.infer_missing`.
     """
     frame = computed(row_kernels(refined(signatures)))
     gpus = gpus_of(frame, gpu)

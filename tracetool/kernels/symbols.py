@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from tracetool.kernels.spelling import normalize
+from tracetool.kernels.name_normalization import normalize
 
 #: Longest head symbol that is read: generated names reach 1,500 characters.
 LONGEST_HEAD = 2_048
@@ -53,7 +53,7 @@ class Symbol:
     raw : str
         The name as given.
     text : str
-        Its one form (:func:`tracetool.kernels.spelling.normalize`); made here unless given.
+        Its one form (:func:`tracetool.kernels.name_normalization.normalize`); made here unless given.
     path : tuple of str
         Namespaces and, last, the head symbol, without template arguments.
     head : str

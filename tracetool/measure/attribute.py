@@ -15,7 +15,8 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
-from tracetool.kernels.meetings import arrivals_ns
+from tracetool.kernels.collective_matching import arrivals_ns
+from tracetool.measure.attribute_windows import attributed_windows
 from tracetool.measure.attributed_work import (
     WAITING,
     Work,
@@ -23,7 +24,6 @@ from tracetool.measure.attributed_work import (
     work_of_run,
 )
 from tracetool.measure.attribution import ClassEnergy
-from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.device_attribution import LoggedDevice, attribute_device
 from tracetool.measure.energy_tables import (
     alignment_record,
@@ -32,6 +32,7 @@ from tracetool.measure.energy_tables import (
     window_table,
 )
 from tracetool.measure.measured_scopes import measured_scopes
+from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import (
     logs_beside_activity,
@@ -43,7 +44,6 @@ from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
-from tracetool.measure.windowed import attributed_windows
 from tracetool.measure.windows import power_profile
 from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.benchmark_windows import holds_windows

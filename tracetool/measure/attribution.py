@@ -14,14 +14,14 @@ from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.counter_stretches import counted_stretches
-from tracetool.measure.design import Design, design
+from tracetool.measure.design_matrix import Design, design
 from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.joint_alignment import Placement
 from tracetool.measure.launch_spread import launch_spread
 from tracetool.measure.observe import Observation
-from tracetool.measure.placement import Placement
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.prior import prior_of
-from tracetool.measure.solve import Solution, resolved, solve
+from tracetool.measure.ridge_solver import Solution, resolved, solve
 
 #: A class is identified when the readings alone know its power to this share of its spread before.
 _KNOWN = 0.5

@@ -8,13 +8,13 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
 from tracetool.core.interval import Z90
+from tracetool.core.number_text import counted
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.filter_likelihood import log_likelihoods, respond
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates, update_period
-from tracetool.measure.response import log_likelihoods, respond
 from tracetool.measure.timeline import Timeline
 
 #: Windows and lags looked at: from a tenth of a short window to twice the longest. [s]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.measure.power_log import PowerLog
 
 #: A counter this far from integrated power runs at a wrong rate: gains of GPUs differ by less.

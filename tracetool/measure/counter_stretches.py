@@ -6,7 +6,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.measure.counter import counter_totals
-from tracetool.measure.design import class_seconds, span_of
+from tracetool.measure.design_matrix import class_seconds, span_of
 from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import GAP_HOLD_S

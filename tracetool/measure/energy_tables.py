@@ -13,9 +13,9 @@ from tracetool.core.interval import Z90
 from tracetool.families.registry import families_where
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.activity_energy import with_own_waits
 from tracetool.measure.attributed_work import Work
 from tracetool.measure.attribution import ClassEnergy
-from tracetool.measure.class_sums import with_own_waits
 from tracetool.measure.observe import Observation
 from tracetool.measure.throttled_share import ThrottleLog, throttle_record, throttled_time
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE

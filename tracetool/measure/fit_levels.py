@@ -13,7 +13,7 @@ from scipy import linalg, sparse
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.filters import Boxes, timing_noise
-from tracetool.measure.levels import STATE_COUNT, Blocks, Levels, overlap
+from tracetool.measure.power_levels import STATE_COUNT, Blocks, Levels, overlap
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline, weighted_busy
 

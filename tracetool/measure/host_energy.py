@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import number
 from tracetool.core.interval import Z90
+from tracetool.core.number_text import number
 from tracetool.tables.run import Run
 from tracetool.tables.scopes import SCOPES
 

@@ -18,7 +18,7 @@ from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.characterize import Characterized, Estimate, characterize
 from tracetool.measure.energy_tables import gain_basis
-from tracetool.measure.metered import MeteredGain, gain_against
+from tracetool.measure.meter_calibration import MeteredGain, gain_against
 from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import Timeline, build_timeline

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.measure.design import Design
-from tracetool.measure.solve import Solution
+from tracetool.measure.design_matrix import Design
+from tracetool.measure.ridge_solver import Solution
 
 #: Launches of one class are taken to differ in power by this much before any reading. [1] Kernels on
 #: other data and at other temperatures differ by one or two per cent.

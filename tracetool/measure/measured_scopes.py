@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import number
 from tracetool.core.interval import ENDS
+from tracetool.core.number_text import number
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, GAP_HOLD_S, IDLE
 from tracetool.tables.idle_intervals import idle_intervals

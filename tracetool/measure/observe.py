@@ -9,20 +9,20 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.counter import counter_log
-from tracetool.measure.design import design
+from tracetool.measure.design_matrix import design
+from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.fit_levels import fit_levels
-from tracetool.measure.levels import Levels
-from tracetool.measure.placement import Placement, place_log
+from tracetool.measure.joint_alignment import Placement, place_log
+from tracetool.measure.power_levels import Levels
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
-from tracetool.measure.response import log_likelihoods
-from tracetool.measure.short_window import class_likelihood, compact_classes, fit_window
 from tracetool.measure.timeline import Timeline
+from tracetool.measure.window_length import class_likelihood, compact_classes, fit_window
 
 #: Log likelihood by which another sensor must explain a log better than the likeliest one.
 _DECISIVE = 10.0

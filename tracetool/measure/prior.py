@@ -11,8 +11,8 @@ import polars as pl
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.priors import prior_number
-from tracetool.measure.design import Design
-from tracetool.measure.solve import Prior
+from tracetool.measure.design_matrix import Design
+from tracetool.measure.ridge_solver import Prior
 
 
 def read_prior(path: str | os.PathLike[str]) -> dict[int | str, float]:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 
 #: Column to what it is a share of.
 SHARES: Final = {"act_sm": "SMs active", "act_tensor": "tensor cores", "act_dram": "DRAM bandwidth"}

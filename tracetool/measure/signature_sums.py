@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
+from tracetool.measure.activity_energy import summed_energy
 from tracetool.measure.attribution import ClassEnergy
-from tracetool.measure.class_sums import summed_energy
 
 
 @dataclass(frozen=True)

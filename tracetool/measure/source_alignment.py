@@ -16,10 +16,10 @@ from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import coarse_offsets
 from tracetool.measure.clock_fit import ClockFit, fit_clock_offset
+from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
 from tracetool.measure.readings import Readings, resolve_updates
-from tracetool.measure.response import log_likelihoods
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.sources.assemble import shift_trace

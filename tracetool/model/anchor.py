@@ -13,7 +13,7 @@ from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.memory_efficiency import memory_efficiency
-from tracetool.model.shares import PROGRAM_S
+from tracetool.model.time_shares import PROGRAM_S
 
 #: Basis of a time that came from a family's usual split and the row's own measurement.
 FROM_SPLIT = "family rate"

@@ -17,8 +17,8 @@ from tracetool.families.law import Law
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
+from tracetool.model.kernel_projects import built_separately, is_untimed, project_of, runs_on
 from tracetool.model.other_formats import architectures_of
-from tracetool.model.projects import built_separately, is_untimed, project_of, runs_on
 from tracetool.model.stand_ins import kernels_of, same_kernels, stands_in
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]

@@ -16,7 +16,7 @@ from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
 from tracetool.model.anchor import Anchor
 from tracetool.model.anchor_groups import kernels
-from tracetool.model.shares import PROGRAM_S, TimeShares, shares_of_activity
+from tracetool.model.time_shares import PROGRAM_S, TimeShares, shares_of_activity
 
 
 def from_counters(rows: OperatorColumns) -> Bools:

@@ -15,18 +15,18 @@ from tracetool.families.implementations import (
 from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.calibration_scope import may_match_fitted
 from tracetool.model.candidates import is_known
-from tracetool.model.dispatched import dispatched, has_rule
 from tracetool.model.eligible_implementations import (
     ANOTHER_KERNEL,
     in_other_library,
     members,
     widened_by_stand_in,
 )
-from tracetool.model.fitted_to import may_match_fitted
+from tracetool.model.library_dispatch import dispatched, has_rule
 from tracetool.model.mixtures import Member, member_pieces
+from tracetool.model.profiler_overhead import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.time_calibration import TimeCalibration, spread_key
-from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.unmeasured_libraries import (
     known_by_source,
     without_hosts,

@@ -24,8 +24,8 @@ from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.power_transfer import with_base_under
 from tracetool.model.sequence import SequenceFactors, sequence_factors
-from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings
+from tracetool.model.time_shares import TimeShares
 from tracetool.model.timing import RowPieces, TimeCalibration, least_s, row_pieces
 from tracetool.model.workload import Workload
 

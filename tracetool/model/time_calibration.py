@@ -24,13 +24,13 @@ class TimeCalibration:
         By law: "calibrated", "transferred from ..." or "prior".
     from_traces : frozenset of str
         Laws fitted to kernels of traces: their bands hold there as they are, others are widened
-        (:mod:`tracetool.model.traced`).
+        (:mod:`tracetool.model.profiler_overhead`).
     delivered : frozenset of str
         Laws whose coefficients are those of one library and not the user's own: rows of operator tables
         then take those of the implementation that ran them (:mod:`tracetool.model.implementations`).
     fitted_to : mapping of str to frozenset of str
         By law of the user's own, the implementations whose rows it was fitted to
-        (:func:`tracetool.model.fitted_to.ran_by`); a law that is missing serves every row.
+        (:func:`tracetool.model.calibration_scope.ran_by`); a law that is missing serves every row.
     """
 
     coefficients: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))

@@ -17,7 +17,7 @@ from tracetool.hardware.coefficient_files import CalibrationFile, calibrated_gpu
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
-from tracetool.model.fitted_to import fitted_to
+from tracetool.model.calibration_scope import fitted_to
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
 _NEAR, _SLOWED = prior_number("carried_time.near"), prior_number("carried_time.slowed")

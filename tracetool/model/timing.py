@@ -19,7 +19,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.model.implementations import priced
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import time_calibration_of
-from tracetool.model.unshaped import unshaped_pieces
+from tracetool.model.unknown_shapes import unshaped_pieces
 
 __all__ = ["RowPieces", "TimeCalibration", "least_s", "row_pieces", "time_rows"]
 

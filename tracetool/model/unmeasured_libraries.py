@@ -19,8 +19,8 @@ from tracetool.families.implementations import (
 from tracetool.families.law import SCALED_WARPS, TENSOR_MEMORY, WARPS, Law
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.priors import prior_number
+from tracetool.model.kernel_projects import project_of
 from tracetool.model.mixtures import Member
-from tracetool.model.projects import project_of
 
 #: 90 % band of ln(measured / predicted) of a kernel that source code states, unmeasured. [1]
 _BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implementations.by_source"))

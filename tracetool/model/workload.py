@@ -16,11 +16,11 @@ from tracetool.model.idle import idle_power_w, leakage_change, leakage_w
 from tracetool.model.operands import as_measured, content_sd
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.profiler_overhead import as_recorded
 from tracetool.model.sequence import SequenceFactors, in_sequence
-from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings, self_heating_w, steady_temperature_c
+from tracetool.model.time_shares import TimeShares
 from tracetool.model.timing import RowPieces, time_rows
-from tracetool.model.traced import as_recorded
 
 #: Rounds of power and temperature: each adds a few per cent of the one before. [1] By definition of the
 #: fixed-point iteration: where it stops.

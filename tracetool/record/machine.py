@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tracetool.core.errors import MissingPart
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.record.clocks import read_pair
 from tracetool.record.meter import Device, Meter, MeterLost
 from tracetool.record.profilers import find_nsys, find_rocprof

@@ -12,7 +12,7 @@ from tracetool.core.prediction import FROM
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.predict_run import PredictedRun
-from tracetool.replay.tree import Costs
+from tracetool.replay.range_tree import Costs
 
 #: Formats and the pipe whose peak is their ceiling; others run on the FP32 pipe.
 PIPES: Final = {

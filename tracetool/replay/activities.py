@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Bools, Floats, Ints, Numbers
-from tracetool.replay.dense_numbers import dense, first_match
+from tracetool.replay.dense_ids import dense, first_match
 
 #: Columns of ``kernels`` the replay needs; reading no others keeps ten million rows small.
 KERNEL_COLUMNS: Final = (

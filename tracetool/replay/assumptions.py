@@ -16,7 +16,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.coefficient_files import CalibrationFile, read_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.model.fitted_to import fitted_to
+from tracetool.model.calibration_scope import fitted_to
 from tracetool.model.operands import MEASURED_SWITCHING, SWITCHING
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import (

@@ -11,14 +11,14 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.achieved import SUMS, launch_sums, with_rates
-from tracetool.replay.budget import COPIES
 from tracetool.replay.groups import activity_columns, check_depth, idle_groups, joined_names, parse_keys
 from tracetool.replay.iterations import iterations
 from tracetool.replay.power import sensor_view
 from tracetool.replay.predict_run import PredictedRun
-from tracetool.replay.replays import RunReplay
+from tracetool.replay.prepared_replay import RunReplay
+from tracetool.replay.range_tree import tree
+from tracetool.replay.scope_totals import COPIES
 from tracetool.replay.time_parts import idle_causes, idle_times
-from tracetool.replay.tree import tree
 
 Breakdown = Callable[[RunReplay, int, PredictedRun], pl.DataFrame]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tracetool.core.arrays import Floats, Texts
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import FROM, Prediction
 from tracetool.families import names
@@ -21,7 +21,7 @@ from tracetool.model.eligible_implementations import members
 from tracetool.model.own_kernels import FROM_OWN, left_out
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import time_calibration_of
-from tracetool.replay.budget import COPIES
+from tracetool.replay.scope_totals import COPIES
 
 _SHAPES, _ANCHORED, _RATE, _NOTHING = FROM
 

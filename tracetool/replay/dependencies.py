@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
-from tracetool.kernels.meetings import Meetings
+from tracetool.kernels.collective_matching import Meetings
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.graph import Edge, Edges, Graph, assemble
 from tracetool.replay.host_edges import (

@@ -8,10 +8,10 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.core.compiled import compiled
-from tracetool.kernels.meetings import Meetings
+from tracetool.kernels.collective_matching import Meetings
 from tracetool.replay.activities import Activities
 from tracetool.replay.graph import Graph
-from tracetool.replay.longest import solve
+from tracetool.replay.longest_path import solve
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import polars as pl
 from scipy import sparse
 
 from tracetool.core.arrays import Floats
+from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
-from tracetool.replay.joint_sets import GpuGroups, joint_sets, set_sentences
-from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import busy_parts
+from tracetool.replay.unidentified_sets import GpuGroups, joint_sets, set_sentences
 from tracetool.replay.work_units import Work, annotated_work
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -161,7 +161,7 @@ def _device_rows(
     shared_s = parts_s.sum(axis=0)
     places = np.concatenate([group, np.full(n, g)])
     share = sparse.csr_matrix((np.ones(2 * n), (places, np.tile(np.arange(n), 2))), shape=(g + 1, n))
-    sets = SetTimes(rows, share, shared_s, np.append(gap_s, gap_s.sum()), np.append(idle_s, idle_s.sum()))
+    sets = GroupTimes(rows, share, shared_s, np.append(gap_s, gap_s.sum()), np.append(idle_s, idle_s.sum()))
     measured = energies.measured_of(device, sets)
     if measured is not None and not np.isfinite(measured.energy_j[-1]):
         measured = None
@@ -185,7 +185,7 @@ def _device_rows(
     return frame, None if summed is None else GpuGroups(names, summed)
 
 
-def _ends(stem: str, energy: SetEnergy | None, count: int) -> dict[str, Floats]:
+def _ends(stem: str, energy: GroupEnergy | None, count: int) -> dict[str, Floats]:
     nothing = np.full(count, np.nan)
     values = (nothing,) * 3 if energy is None else (energy.energy_j, energy.low_j, energy.high_j)
     return {f"{stem}energy{end}_j": v for end, v in zip(("", "_low", "_high"), values, strict=True)}

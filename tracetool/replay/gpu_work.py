@@ -10,9 +10,9 @@ import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
-from tracetool.kernels.meetings import run_meetings
+from tracetool.kernels.collective_matching import run_meetings
 from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
-from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes
+from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies
 from tracetool.replay.time_parts import TimeParts, activity_kinds
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -98,7 +98,7 @@ def _equal_work(kernels: pl.DataFrame, kind: Ints) -> Floats | None:
     return joined.select(pl.when("computes").then("weight").fill_null(0.0)).to_series().to_numpy()
 
 
-def _sets(one: TimeParts, weight: Floats | None, last: Ints, devices: Sequence[int]) -> SetTimes:
+def _sets(one: TimeParts, weight: Floats | None, last: Ints, devices: Sequence[int]) -> GroupTimes:
     """Return the sets of one GPU: all of it, its waits, equal work, and what it waited for each GPU."""
     pieces = one.pieces
     n = len(pieces.rows)
@@ -112,14 +112,19 @@ def _sets(one: TimeParts, weight: Floats | None, last: Ints, devices: Sequence[i
     gap_s, idle_s = np.zeros(len(share)), np.zeros(len(share))
     gap_s[_WHOLE], idle_s[_WHOLE] = one.gap_s.sum(), one.idle_s.sum()
     shared_s = one.shared_s.sum(axis=0)
-    return SetTimes(pieces.rows, share, shared_s, gap_s, idle_s, pieces.part, pieces.waits)
+    return GroupTimes(pieces.rows, share, shared_s, gap_s, idle_s, pieces.part, pieces.waits)
 
 
-_Table = tuple[TimeParts, SetTimes, SetEnergy | None, SetEnergy | None]
+_Table = tuple[TimeParts, GroupTimes, GroupEnergy | None, GroupEnergy | None]
 
 
 def _row(
-    one: TimeParts, sets: SetTimes, measured: SetEnergy | None, predicted: SetEnergy | None, *, equal: bool
+    one: TimeParts,
+    sets: GroupTimes,
+    measured: GroupEnergy | None,
+    predicted: GroupEnergy | None,
+    *,
+    equal: bool,
 ) -> dict[str, Any]:
     best = measured or predicted
     source = "measured" if measured is not None else "predicted" if predicted is not None else None
@@ -136,7 +141,7 @@ def _row(
     return row
 
 
-def _ends(stem: str, energy: SetEnergy | None, place: int) -> dict[str, float | None]:
+def _ends(stem: str, energy: GroupEnergy | None, place: int) -> dict[str, float | None]:
     if energy is None or not np.isfinite(energy.energy_j[place]):
         return {f"{stem}{end}_j": None for end in ("", "_low", "_high")}
     values = (energy.energy_j[place], energy.low_j[place], energy.high_j[place])

@@ -17,8 +17,8 @@ from tracetool.core.errors import BadInput
 from tracetool.kernels.refine import families_of
 from tracetool.replay.iterations import run_steps
 from tracetool.replay.module_paths import module_names
+from tracetool.replay.range_tree import paths
 from tracetool.replay.time_parts import IDLE, IdleTimes, activity_kinds, idle_causes, idle_reasons, idle_times
-from tracetool.replay.tree import paths
 from tracetool.replay.work_units import phase_names
 from tracetool.tables.run import Run
 

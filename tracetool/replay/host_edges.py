@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
-from tracetool.replay.dense_numbers import grouped
+from tracetool.replay.dense_ids import grouped
 from tracetool.replay.graph import Edge, Edges, Graph, LongLaunches
 
 #: Clock skew between host and device records that is still read as "at the same time". [ns]

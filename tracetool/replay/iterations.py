@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Ints
-from tracetool.replay.tree import NUMBER, STEP, Costs
+from tracetool.replay.range_tree import NUMBER, STEP, Costs
 from tracetool.tables.run import Run
 
 #: Names that serving engines give an iteration, with its requests and tokens.

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.replay.tree import DEEPEST, STEP, nested_paths
+from tracetool.replay.range_tree import DEEPEST, STEP, nested_paths
 from tracetool.sources.modules import backward_nodes, runs_backward
 from tracetool.tables.run import Run
 

@@ -13,7 +13,7 @@ from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.predict_table import PredictedTable, predict_table
-from tracetool.replay.replays import Launching
+from tracetool.replay.prepared_replay import Launching
 from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PredictedRun", "PredictedTable", "predict", "predict_run", "predict_table"]

@@ -20,13 +20,13 @@ from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.clocks import checked_cap, checked_memory
 from tracetool.replay.coverage import coverage, own_kernels_facts, prior_notes
 from tracetool.replay.governor import Governor
-from tracetool.replay.predicted_breaches import mean_over_cap, predicted_breaches
+from tracetool.replay.predict_windows import added, bare
+from tracetool.replay.prediction_bounds import mean_over_cap, predicted_breaches
 from tracetool.replay.prediction_frame import signature_frame
 from tracetool.replay.prepare import prepare
+from tracetool.replay.prepared_replay import Launching, RunReplay
 from tracetool.replay.replay_notes import replay_notes
-from tracetool.replay.replays import Launching, RunReplay
 from tracetool.replay.run_case import RunCase, rates_recorded, run_case
-from tracetool.replay.windowed import added, bare
 from tracetool.tables.run import Run
 from tracetool.tables.windows import Window, is_large, windows_of
 

@@ -33,14 +33,14 @@ from tracetool.replay.coverage import coverage, library_notes, priced_stacks, pr
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.operand_content import content_notes
 from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
+from tracetool.replay.optimum_prior import UsualOptimum, usual_optimum
 from tracetool.replay.plausibility import plausibility_notes
-from tracetool.replay.predicted_breaches import predicted_breaches
+from tracetool.replay.prediction_bounds import predicted_breaches
 from tracetool.replay.prediction_frame import prediction_frame, with_inputs
 from tracetool.replay.second_clock import SecondClock, second_clock
 from tracetool.replay.table_totals import kernel_totals, sequence_totals
-from tracetool.replay.unfused import unfused
+from tracetool.replay.unfused_attention import unfused
 from tracetool.replay.unmeasured_notes import unmeasured_notes
-from tracetool.replay.usual_optimum import UsualOptimum, usual_optimum
 
 #: Clocks that a second measurement is sought among where fewer were asked for. [1]
 _ADVISED_CLOCKS: Final = 12
@@ -136,7 +136,7 @@ def predict_table(
         was measured under.
     fused_attention : bool
         Whether attention rows run as one kernel in the totals, or operator by operator; see
-        :func:`tracetool.replay.unfused.unfused`. The rows of the result are fused either way.
+        :func:`tracetool.replay.unfused_attention.unfused`. The rows of the result are fused either way.
     anchor : bool, optional
         Scale from the measured duration and power of a kernel table; by default, where it has them.
     from_others : bool

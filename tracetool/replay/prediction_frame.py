@@ -13,7 +13,7 @@ from tracetool.core.operators import distinct_texts
 from tracetool.core.prediction import BOUNDS, UNITS, Prediction
 from tracetool.replay.coverage import predicted_from
 from tracetool.replay.operator_tables import InputTable
-from tracetool.replay.replays import RunReplay
+from tracetool.replay.prepared_replay import RunReplay
 from tracetool.replay.totals import RunTotals
 from tracetool.tables.schema import load_schema
 

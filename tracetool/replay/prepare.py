@@ -12,16 +12,16 @@ from tracetool.core.arrays import Bools
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
-from tracetool.kernels.meetings import alike_collectives, meetings
+from tracetool.kernels.collective_matching import alike_collectives, meetings
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.governed_replay import governed_speed
 from tracetool.replay.governor import Governor
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates
-from tracetool.replay.replays import Launching, RunReplay
+from tracetool.replay.prepared_replay import Launching, RunReplay
 from tracetool.replay.timeline import Cap, overlapping, recorded_speed
-from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
+from tracetool.replay.timeline_variants import launched_as_graphs, launched_one_by_one, without_host_time
 from tracetool.tables.run import Run
 
 

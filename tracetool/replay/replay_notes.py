@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracetool.core.figures import counted
-from tracetool.replay.replays import RunReplay
+from tracetool.core.number_text import counted
+from tracetool.replay.prepared_replay import RunReplay
 from tracetool.tables.serialized import serialized_notes
 
 #: Less kernel time than this is not worth a sentence. [ms]

@@ -20,11 +20,11 @@ from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 from tracetool.replay.clocks import checked_clocks, with_recorded_clock
+from tracetool.replay.gpu_transfer import on_gpu
 from tracetool.replay.overlap import Rates
-from tracetool.replay.recorded import Recorded, recorded, recorded_gpu, with_open_conditions
+from tracetool.replay.recording_conditions import Recorded, recorded, recorded_gpu, with_open_conditions
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.totals import rates_at
-from tracetool.replay.transfer import on_gpu
 from tracetool.replay.unnamed_gpu import no_gpu, taken_as_recorded
 from tracetool.tables.run import Run
 

@@ -10,7 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
 from tracetool.hardware.priors import prior_number
-from tracetool.replay.usual_optimum import UsualOptimum
+from tracetool.replay.optimum_prior import UsualOptimum
 
 #: Share of the variance of a predicted energy that grows straight with the octaves from the measured clock:
 #: a wrong division of the time. The rest wanders.

@@ -16,11 +16,11 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.operating_points import Clocks, front, least
+from tracetool.replay.optimum_prior import UsualOptimum
 from tracetool.replay.predict import PredictedRun, PredictedTable, predict
-from tracetool.replay.recorded import recorded_gpu, usual_clock
+from tracetool.replay.recording_conditions import recorded_gpu, usual_clock
 from tracetool.replay.sweep_families import family_choices
 from tracetool.replay.unnamed_gpu import no_gpu
-from tracetool.replay.usual_optimum import UsualOptimum
 from tracetool.tables.run_folder import is_run_path
 
 #: Clocks asked by default: this many steps from this share of the highest clock up.

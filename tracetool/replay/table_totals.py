@@ -13,7 +13,9 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.model.operands import unstated_sd
-from tracetool.replay.budget import (
+from tracetool.replay.host import HostCosts
+from tracetool.replay.operator_tables import InputTable
+from tracetool.replay.scope_totals import (
     PARTS,
     DeviceWork,
     Spread,
@@ -23,8 +25,6 @@ from tracetool.replay.budget import (
     ratio,
     work_spread,
 )
-from tracetool.replay.host import HostCosts
-from tracetool.replay.operator_tables import InputTable
 
 #: How sharply the longer of host and device takes over: idle times of a host at par with the device cost an
 #: eighth, as its time varies from operator to operator and the queue runs dry now and then.

@@ -15,7 +15,7 @@ from tracetool.core.arrays import Floats
 from tracetool.measure.host_energy import host_energy
 from tracetool.measure.sampled_activity import activity_notes
 from tracetool.replay.gpu_work import gpu_work
-from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
+from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
 from tracetool.replay.time_parts import BUSY, PARTS, TimeParts, time_parts
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -124,7 +124,7 @@ def _throttled(energies: RunEnergies) -> tuple[dict[str, Any], ...]:
     return ({"device": None, "source": "predicted", **energies.predicted.throttled},)
 
 
-def _sets(one: TimeParts) -> SetTimes:
+def _sets(one: TimeParts) -> GroupTimes:
     """Return the parts of one GPU as sets, the whole last."""
     shared_s = one.shared_s.sum(axis=0)
     n = len(shared_s)
@@ -134,7 +134,7 @@ def _sets(one: TimeParts) -> SetTimes:
     share[-1] = 1.0
     gap_s, idle_s = (np.append(v, v.sum()) for v in (one.gap_s, one.idle_s))
     pieces = one.pieces
-    return SetTimes(pieces.rows, share, shared_s, gap_s, idle_s, pieces.part, pieces.waits)
+    return GroupTimes(pieces.rows, share, shared_s, gap_s, idle_s, pieces.part, pieces.waits)
 
 
 def _device_rows(run_energy: RunEnergies, gpu_parts: TimeParts) -> list[dict[str, Any]]:
@@ -148,7 +148,7 @@ def _device_rows(run_energy: RunEnergies, gpu_parts: TimeParts) -> list[dict[str
 
 
 def _rows(
-    device: int | None, time_ms: Floats, measured: SetEnergy | None, predicted: SetEnergy | None
+    device: int | None, time_ms: Floats, measured: GroupEnergy | None, predicted: GroupEnergy | None
 ) -> list[dict[str, Any]]:
     best = measured or predicted
     rows = []
@@ -179,7 +179,7 @@ def _together(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     sources = {rows[-1]["source"] for rows in each}
     source = sources.pop() if len(sources) == 1 else None if None in sources else "measured, predicted"
 
-    def summed(stem: str) -> SetEnergy | None:
+    def summed(stem: str) -> GroupEnergy | None:
         values = [
             [[r[f"{stem}energy{end}_j"] for r in rows] for rows in each] for end in ("", "_low", "_high")
         ]
@@ -188,7 +188,7 @@ def _together(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         middle, low, high = (np.array(v, dtype=np.float64) for v in values)
         total = middle.sum(axis=0)
         down, up = (np.sqrt(((middle - v) ** 2).sum(axis=0)) for v in (low, high))
-        return SetEnergy(total, total - down, total + up, np.zeros(len(total), np.int64))
+        return GroupEnergy(total, total - down, total + up, np.zeros(len(total), np.int64))
 
     time_ms = np.sum([[r["time_ms"] for r in rows] for rows in each], axis=0)
     best, predicted = summed(""), summed("predicted_")

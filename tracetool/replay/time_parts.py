@@ -10,15 +10,15 @@ import polars as pl
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.families import names
-from tracetool.kernels.meetings import alike_collectives, arrivals_ns, meetings
+from tracetool.kernels.collective_matching import alike_collectives, arrivals_ns, meetings
 from tracetool.kernels.refine import families_of
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
-from tracetool.replay.budget import COPIES
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.gaps import Gap, gap_reasons
-from tracetool.replay.longest import solve
+from tracetool.replay.gap_causes import Gap, gap_reasons
+from tracetool.replay.longest_path import solve
 from tracetool.replay.reused_memory import Memory
+from tracetool.replay.scope_totals import COPIES
 from tracetool.tables.run import Run
 
 #: Parts of the time with activity, in the order they are reported.

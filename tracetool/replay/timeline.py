@@ -8,9 +8,9 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints, Numbers
 from tracetool.replay.activities import Activities
-from tracetool.replay.gaps import Gap, gap_reasons
+from tracetool.replay.gap_causes import Gap, gap_reasons
 from tracetool.replay.graph import Graph
-from tracetool.replay.longest import solve
+from tracetool.replay.longest_path import solve
 from tracetool.replay.overlap import SHORTEST_NS, Rates, share
 from tracetool.replay.reused_memory import Memory
 

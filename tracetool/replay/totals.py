@@ -12,10 +12,10 @@ from tracetool.core.arrays import Bools, Floats, Numbers
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.replay.activities import Activities
-from tracetool.replay.budget import PARTS, DeviceWork, Window, budget, energy_parts, ratio, work_spread
-from tracetool.replay.gaps import NAMES
+from tracetool.replay.gap_causes import NAMES
 from tracetool.replay.overlap import Rates
 from tracetool.replay.power import PowerCurve
+from tracetool.replay.scope_totals import PARTS, DeviceWork, Window, budget, energy_parts, ratio, work_spread
 from tracetool.replay.timeline import Replayed
 
 #: Parts that are counts of operations and bytes times an energy each: they do not depend on the time.

@@ -6,7 +6,7 @@ from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.makers import example_gpu, maker_title
-from tracetool.replay.recorded import recorded_gpu
+from tracetool.replay.recording_conditions import recorded_gpu
 from tracetool.tables.run import Run
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.sentences import coverage_line
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema

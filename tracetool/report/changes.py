@@ -10,7 +10,7 @@ import polars as pl
 from tracetool.compare.outcome import Metric, RunDiff, reason, stated_limit
 from tracetool.compare.pairing import RELATIONS
 from tracetool.compare.significance import Verdict
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
 

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.layout import rank_of
 
 #: Unit suffixes of column names, of two that fit the longer first, and how people write them.

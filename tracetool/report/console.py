@@ -14,7 +14,7 @@ import polars as pl
 from rich.console import Console
 
 from tracetool.core import escape
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.report.columns import show_columns
 from tracetool.report.layout import Column, Table
 from tracetool.report.sentences import open_console, say

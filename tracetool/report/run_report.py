@@ -16,7 +16,7 @@ from tracetool.compare.diff import diff_runs
 from tracetool.compare.diff_run import accuracy_of
 from tracetool.compare.run_side import Reading, expand
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetool.compare.run_tables.batch_curve import CURVE
 from tracetool.compare.run_tables.diagnosis import TableDiagnosis
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.report.pictures.run_table import batch_picture, factor_picture, front_picture
 from tracetool.report.view import Block, Drawing, Fold, Grid, Line, View
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.clocks import Source
 
 _GEOMETRY: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 
 
 def stages_left_out(count: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.format import Format, ReadOptions, Trace
 from tracetool.sources.io.text import unpacked_chunks
 

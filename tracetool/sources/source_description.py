@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.hardware.makers import example_gpu, maker_title
 from tracetool.hardware.names import match_gpu
 from tracetool.hardware.trace_figures import differing_figures

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.tables.run import Run
 
 #: What is compared: in words, the model's column, the profiler's, and that of the error.

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.tables.nested import from_text
+from tracetool.tables.list_columns import from_text
 
 _TYPES: Final[dict[str, pl.DataType]] = {
     "int32": pl.Int32(),

@@ -19,7 +19,7 @@ import polars as pl
 
 from tracetool.core.arrays import Ints
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.table_list import KEYS

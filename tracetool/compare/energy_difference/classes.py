@@ -17,10 +17,10 @@ from tracetool.hardware.load import load_gpu
 from tracetool.replay.achieved import peak_of
 from tracetool.replay.diagnosis.causes import NAMES
 from tracetool.replay.diagnosis.gpu_pieces import WAITS, CutRun, Side
+from tracetool.replay.group_energy import GroupEnergy
 from tracetool.replay.groups import activity_names
-from tracetool.replay.recorded import recorded_clock
-from tracetool.replay.set_energy import SetEnergy
-from tracetool.tables.nested import shape_texts
+from tracetool.replay.recording_conditions import recorded_clock
+from tracetool.tables.list_columns import shape_texts
 
 #: What separates a signature from the others, whatever its number in its run.
 IDENTITY: Final = ("operator", "shapes", "name", "geometry")
@@ -140,7 +140,7 @@ def _modules(cut: CutRun) -> pl.Series:
         return pl.Series("module", [""] * cut.kernels.height, dtype=pl.String)
 
 
-def _relative(energy: SetEnergy) -> Floats:
+def _relative(energy: GroupEnergy) -> Floats:
     half = (energy.high_j - energy.low_j) / (2.0 * Z90)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(half / np.abs(energy.energy_j), nan=0.0, posinf=0.0)

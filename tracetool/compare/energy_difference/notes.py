@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracetool.compare.energy_difference.classes import WorkClasses, steps_of
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 
 
 def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, foreign: bool) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracetool.compare.energy_difference.difference import COLUMNS, EnergyDifference
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.replay.diagnosis.findings import EVIDENCE_ROWS, LEAST_SHARE, MOST
 
 #: Figures of a row that show a cause, the first that differs; of the causes not named here its joules.

@@ -11,7 +11,7 @@ import polars as pl
 
 from tracetool.compare.run_tables.batch_curve import NEAR, BatchCurves
 from tracetool.compare.run_tables.contrasts import Contrast, leading_factor, least_energy
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 
 #: What is varied, as sentences begin.
 _SUBJECTS: Final = {

@@ -7,12 +7,12 @@ from dataclasses import replace
 from tracetool.families import names
 from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import heads_of, layer_count, plain_mlp, self_attention
-from tracetool.forecast.eager import Prompt, attend, passes, transposed
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Layers, Model
 from tracetool.forecast.parts import Elementwise, Embedding, Linear, Norm, Part
 from tracetool.forecast.quantization import formats_of
+from tracetool.forecast.transformers_eager import Prompt, attend, passes, transposed
 
 
 def _plain(config: Config) -> Config:

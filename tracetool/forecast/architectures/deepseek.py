@@ -9,7 +9,7 @@ from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import decoder, gated_mlp
 from tracetool.forecast.experts import NEARLY_EVEN, Experts
 from tracetool.forecast.fields import Config
-from tracetool.forecast.latent import LatentAttention
+from tracetool.forecast.latent_attention import LatentAttention
 from tracetool.forecast.model import Model
 from tracetool.forecast.parts import AllReduce, Linear, Norm, Part
 from tracetool.forecast.quantization import Formats, formats_of

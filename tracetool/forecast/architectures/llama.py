@@ -7,12 +7,12 @@ from typing import Final
 
 from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, layer_count, self_attention
-from tracetool.forecast.eager import Prompt, attend, passes, transposed
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 from tracetool.forecast.parts import Elementwise, Norm, Part
 from tracetool.forecast.quantization import formats_of
+from tracetool.forecast.transformers_eager import Prompt, attend, passes, transposed
 
 
 def read(config: Config, name: str) -> Model:

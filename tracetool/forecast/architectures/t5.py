@@ -13,10 +13,10 @@ from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import gated_mlp, plain_mlp
 from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Layers, Model, Parallel
+from tracetool.forecast.operator_rows import Row, elementwise, gemm, softmax
 from tracetool.forecast.parts import AllReduce, Embedding, Linear, Norm, Part, divided
 from tracetool.forecast.passes import Step
 from tracetool.forecast.quantization import formats_of
-from tracetool.forecast.rows import Row, elementwise, gemm, softmax
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis, polynomial, spline
 from tracetool.measure.fingrav.curves import Curve

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.attributed_work import Work, work_of_activity, work_of_run

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.measure.align import coarse_offsets
 from tracetool.measure.power_check.finding import Finding, LogCase, graded
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.measure.power_check.finding import Finding, LogCase, graded
 from tracetool.measure.power_check.values import _NOTHING_W
 from tracetool.measure.sampled_activity import sampled_activity

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.measure.power_check.finding import Finding, LogCase, graded
 
 #: Share of the work's time without a log: energies of the run are then short by as much. [1] From 1 % on it

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.measure.counter import check_counter
 from tracetool.measure.power_check.finding import Finding, LogCase, graded
 

@@ -12,7 +12,7 @@ import polars as pl
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 from tracetool.hardware.gpu import Gpu

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.replay.diagnosis.ledger import Ledger
 
 #: Share of time and energy below which an altered run is the recorded one. [1]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.causes import cause
 from tracetool.replay.diagnosis.ledger import Ledger

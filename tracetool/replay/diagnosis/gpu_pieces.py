@@ -19,8 +19,8 @@ from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.causes import CAUSES, PLACE
+from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import BUSY, TimeParts, time_parts
 from tracetool.replay.unnamed_gpu import trace_vendor
 from tracetool.tables.run import Run
@@ -41,7 +41,7 @@ class Side:
     parts: TimeParts
     signature: Ints  # (n,) of each piece
     idle_cause: Ints  # (g,) place in CAUSES
-    energy: SetEnergy  # of (signature, part) pairs, then idle causes, then all
+    energy: GroupEnergy  # of (signature, part) pairs, then idle causes, then all
     pairs: Ints  # (p, 2) signature and part of those pairs
     of_pair: sparse.csr_matrix  # (p, n) share of each piece
     idle_places: Ints
@@ -92,7 +92,7 @@ class Side:
         """Energy of each (signature, part). Shape (p,)."""
         return self.energy.energy_j[: len(self.pairs)]
 
-    def booked(self, energies: RunEnergies, shares: Floats) -> tuple[pl.DataFrame, SetEnergy]:
+    def booked(self, energies: RunEnergies, shares: Floats) -> tuple[pl.DataFrame, GroupEnergy]:
         """Return this GPU's rows, and the energy of each cause with its interval, the whole last."""
         of = self.pair_shares(shares)
         place, cause = np.nonzero(of)
@@ -181,7 +181,7 @@ class Side:
         gap_s, idle_s = (np.append(np.bincount(of_idle, s, count), s.sum()) for s in self.parts.idle.held_s())
         shares_and_total = sparse.csr_matrix(sparse.vstack([group_shares, np.ones((1, n))]))
         times = self.parts.shared_s.sum(axis=0)
-        sets = SetTimes(pieces.rows, shares_and_total, times, gap_s, idle_s, pieces.part, pieces.waits)
+        sets = GroupTimes(pieces.rows, shares_and_total, times, gap_s, idle_s, pieces.part, pieces.waits)
         energy, _ = _energy_of(energies, self.device, sets)
         return np.asarray((energy.high_j - energy.low_j)[:-1] / 2.0)
 
@@ -272,7 +272,7 @@ def _sets(
     idle_places: Ints,
     *,
     joined: bool = False,
-) -> SetTimes:
+) -> GroupTimes:
     """Return busy sets, then one per idle cause, then all; ``joined``: idle of a cause in its busy set."""
     pieces, n = parts.pieces, busy.shape[1]
     held_s, rest_s = parts.idle.held_s()
@@ -283,10 +283,12 @@ def _sets(
     if not joined:
         blocks.insert(1, sparse.csr_matrix((len(idle_places), n)))
     share = sparse.csr_matrix(sparse.vstack(blocks))
-    return SetTimes(pieces.rows, share, parts.shared_s.sum(axis=0), gap_s, idle_s, pieces.part, pieces.waits)
+    return GroupTimes(
+        pieces.rows, share, parts.shared_s.sum(axis=0), gap_s, idle_s, pieces.part, pieces.waits
+    )
 
 
-def _energy_of(energies: RunEnergies, device: int, sets: SetTimes) -> tuple[SetEnergy, bool]:
+def _energy_of(energies: RunEnergies, device: int, sets: GroupTimes) -> tuple[GroupEnergy, bool]:
     """Return the energy of sets, and whether it is measured."""
     measured = energies.measured_of(device, sets)
     if measured is not None and np.isfinite(measured.energy_j[-1]):

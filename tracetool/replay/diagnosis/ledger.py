@@ -16,8 +16,8 @@ from tracetool.replay.diagnosis.causes import CAUSES
 from tracetool.replay.diagnosis.clock import ClockChoice, clock_choice
 from tracetool.replay.diagnosis.gpu_pieces import CutRun, Side, cut_run
 from tracetool.replay.diagnosis.shares import Measured, kernel_shares, shaped
+from tracetool.replay.group_energy import GroupEnergy, RunEnergies
 from tracetool.replay.predict_run import PredictedRun
-from tracetool.replay.set_energy import RunEnergies, SetEnergy
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.serialized import serialized_notes
@@ -133,7 +133,7 @@ def ledger(
 
     Notes
     -----
-    Energies of sets of activities are linear in them (:mod:`tracetool.replay.set_energy`), and every moment
+    Energies of sets of activities are linear in them (:mod:`tracetool.replay.group_energy`), and every moment
     and activity goes to causes whose shares sum to one: so do the joules.
     """
     cut = cut_run(run, gpu=gpu, power=power, tz=tz)
@@ -202,7 +202,7 @@ def _measured(sides: Sequence[Side], recorded: PredictedRun) -> Measured:
     return Measured(time_s, energy_j, launches, duration_s, idle_w)
 
 
-def _together(each: Sequence[SetEnergy], rows: pl.DataFrame, span_ms: float) -> pl.DataFrame:
+def _together(each: Sequence[GroupEnergy], rows: pl.DataFrame, span_ms: float) -> pl.DataFrame:
     """Return causes of all GPUs together; errors of GPUs are independent, the model's are added to each."""
     total = np.sum([one.energy_j for one in each], axis=0)
     down, up = (

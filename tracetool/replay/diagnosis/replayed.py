@@ -17,7 +17,7 @@ from tracetool.replay.diagnosis.altered_kernels import Altered
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.without_cause import Closed
 from tracetool.replay.predict_run import PredictedRun
-from tracetool.replay.replays import RunReplay
+from tracetool.replay.prepared_replay import RunReplay
 
 
 @dataclass(frozen=True)

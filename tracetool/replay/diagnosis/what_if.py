@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.diagnosis import without_cause
 from tracetool.replay.diagnosis.altered_kernels import (
@@ -26,7 +26,7 @@ from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.replayed import AlteredRun, as_recorded, replayed
 from tracetool.replay.graph import Graph
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.whatif import with_instant_host, without_waits
+from tracetool.replay.timeline_variants import with_instant_host, without_waits
 from tracetool.tables.run import Run
 
 #: Share of the makespan from which idle time that an altered run opens is reported. [1]

@@ -17,8 +17,8 @@ from tracetool.replay.diagnosis.causes import NAMES, PLACE
 from tracetool.replay.diagnosis.changes import WhatIf
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.edits import Idle, even_ranks, with_idle_closed
-from tracetool.replay.gaps import Gap
-from tracetool.replay.replays import RunReplay
+from tracetool.replay.gap_causes import Gap
+from tracetool.replay.prepared_replay import RunReplay
 
 #: Causes that are clocks, those whose kernels take less time at the power of idle SMs, and idle times.
 CLOCKS: Final = (causes.FAST_CLOCK, causes.CAP, causes.THERMAL, causes.LOW_CLOCK)

@@ -13,9 +13,9 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.replay.group_energy import RunEnergies, predicted_costs
 from tracetool.replay.measured_energy import attribute_or_note, without_prediction
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.set_energy import RunEnergies, predicted_costs
 from tracetool.replay.time_parts import activity_kinds, busy_parts
 from tracetool.replay.unnamed_gpu import check_named
 from tracetool.tables.run import Run

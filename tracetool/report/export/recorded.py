@@ -14,10 +14,10 @@ from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.kernels.refine import families_of
 from tracetool.measure.throttled_share import throttle_log
-from tracetool.replay.budget import COPIES
 from tracetool.replay.module_paths import module_names
 from tracetool.replay.power import PowerCurve
 from tracetool.replay.predict_run import PredictedRun
+from tracetool.replay.scope_totals import COPIES
 from tracetool.report.export.energies import Energies, measured_columns, predicted_columns
 from tracetool.report.export.timeline import Laid, Timeline, laid_out
 from tracetool.tables.run import Run

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.pictures.svg import OTHER, Drawing, family_colors, ink_on, label_that_fits
 
 _WIDTH: Final = 960.0

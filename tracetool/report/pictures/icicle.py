@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.replay.groups import JOINT
 from tracetool.replay.module_paths import BACKWARD_SUFFIX
 

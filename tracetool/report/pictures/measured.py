@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.report.pictures.charts import (
     INK,
     MEASURED,

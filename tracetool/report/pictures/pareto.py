@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.replay.operating_points import Clocks, front
 from tracetool.replay.sweep import Swept
 from tracetool.report.pictures.charts import (

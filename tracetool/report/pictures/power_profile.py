@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.measure.fingrav.curves import Curve, FineProfile
 from tracetool.measure.fingrav.interleaving import ContextPower, Interleaving
 from tracetool.report.pictures.charts import (

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.pictures.charts import MEASURED, MODEL
 from tracetool.report.pictures.svg import Drawing
 

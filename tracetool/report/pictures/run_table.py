@@ -13,7 +13,7 @@ from tracetool.compare.run_tables.batch_curve import CURVE, BatchCurves, curve_e
 from tracetool.compare.run_tables.contrasts import Contrast
 from tracetool.compare.run_tables.factors import FACTORS
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.pictures.svg import Drawing, family_colors, label_that_fits
 
 _WIDTH: Final = 920.0

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.replay.time_budget import TimeBudget
 from tracetool.replay.time_parts import PARTS
 from tracetool.report.pictures.charts import Chart

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.families.names import UNKNOWN
 from tracetool.report.accuracy import headline, whole_line
 from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, chart_html, hover, limits, plain

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.report.pictures.time_budget import budget_picture, part_colors
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, legend_html, line_html, picture_html, table_html
-from tracetool.report.terminal.summarized import budget_rows
+from tracetool.report.terminal.time_budget import budget_rows
 from tracetool.tables.serialized import SERIALIZED
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.outcome import RunDiff
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.changes import headline
 from tracetool.report.changes import why as why_of
 from tracetool.report.pictures.charts import INK, MEASURED, MODEL, SOFT, Chart, blank, chart_html, hover

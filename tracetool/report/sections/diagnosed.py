@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.replay.diagnosis.findings import Finding
 from tracetool.report.pictures.causes import cause_colors, causes_picture
 from tracetool.report.run_page import RunPage

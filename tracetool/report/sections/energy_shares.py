@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.pictures.svg import OTHER, Drawing, family_colors, ink_on, label_that_fits, text_width
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, legend_html, picture_html, table_html

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.pictures.svg import family_colors
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.report.pictures.charts import INK, LINE, SOFT, Chart, blank, chart_html, hover, limits, plain
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, table_html

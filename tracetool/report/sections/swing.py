@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.pictures.charts import MEASURED, MODEL
 from tracetool.report.pictures.power_swing import swing_picture
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, legend_html, picture_html, table_html
-from tracetool.report.terminal.swings import swing_rows, swing_sentence
+from tracetool.report.terminal.power_swing import swing_rows, swing_sentence
 
 
 def swing(page: RunPage) -> Section | None:

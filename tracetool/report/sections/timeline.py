@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.report.pictures.charts import MEASURED, MODEL, Chart, blank, chart_html, hover, legend
 from tracetool.report.pictures.timeline import Timeline
 from tracetool.report.run_page import RunPage

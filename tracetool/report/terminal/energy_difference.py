@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracetool.compare.energy_difference.sentences import causes_of_change, headline
 from tracetool.report.sentences import open_console
-from tracetool.report.terminal.diagnosed import say_basis, say_numbered, say_plain, show_causes
+from tracetool.report.terminal.diagnosis import say_basis, say_numbered, say_plain, show_causes
 
 if TYPE_CHECKING:
     from tracetool.compare.energy_difference.difference import EnergyDifference

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 

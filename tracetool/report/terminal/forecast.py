@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tracetool.core.figures import number as significant
+from tracetool.core.number_text import number as significant
 from tracetool.forecast.case import COLUMNS
 from tracetool.report.sentences import open_console, say
-from tracetool.report.terminal.against import ComparedSides, print_compared
-from tracetool.report.terminal.explored import Grid, print_explored
-from tracetool.report.terminal.predicted import number
+from tracetool.report.terminal.forecast_grid import Grid, print_explored
+from tracetool.report.terminal.prediction import number
+from tracetool.report.terminal.trace_comparison import ComparedSides, print_compared
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.report.console import show_table
 from tracetool.report.gpu_sheet import GpuSheet
 from tracetool.report.layout import Table

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.nsight.metrics import NAMES, SAMPLES
 from tracetool.sources.nsight.store import Store
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.pytorch.records import BareEvent, Chunk, Event, Header, Tail
 
 #: Bytes of JSON decoded at once: bounds the memory whatever the file's size.

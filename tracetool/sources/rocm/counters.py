@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 
 #: Columns of samples: when, on which GPU (None: not one of a GPU), what, in which unit, how much.
 SAMPLES: Final[dict[str, pl.DataType]] = {

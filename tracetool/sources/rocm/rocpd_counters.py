@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import polars as pl
 
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.columns import clean_text
 from tracetool.sources.rocm.counters import SAMPLES
 

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted, number
+from tracetool.core.number_text import counted, number
 from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
 from tracetool.tables.scopes import scope_of_field

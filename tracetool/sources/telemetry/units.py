@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 
 #: Factor between integrated power and a counter to what it means: if power is larger, if the counter is.
 _FACTORS: Final = {

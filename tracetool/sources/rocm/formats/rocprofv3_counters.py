@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, read_csv

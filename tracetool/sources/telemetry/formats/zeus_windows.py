@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, header_line, header_names, read_csv

@@ -1,0 +1,231 @@
+"""Energy of sets of activities of a recorded run: measured where its log shows it, predicted beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+from scipy import sparse
+
+from tracetool.core.arrays import Bools, Floats, Ints, Texts
+from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu
+from tracetool.kernels.collective_matching import arrivals_ns
+from tracetool.measure.activity_energy import SummedEnergy, summed_energy
+from tracetool.measure.attribute import Attribution
+from tracetool.replay.measured_energy import attribute_or_note, without_prediction
+from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.recording_conditions import recorded_gpu
+from tracetool.replay.scope_totals import IDLE_ERROR
+from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of
+from tracetool.replay.unnamed_gpu import check_named, taken_as_recorded
+from tracetool.tables.run import Run
+from tracetool.tables.serialized import serialized_notes
+
+#: A figure and the ends of its interval, as they follow its name.
+ENDS: Final = ("", "_low", "_high")
+
+
+@dataclass(frozen=True)
+class GroupTimes:
+    """Time and activities of g sets of one GPU.
+
+    Parameters
+    ----------
+    rows : array of int, shape (n,)
+        Rows of its activities in the kernels table.
+    share : array or sparse matrix, shape (g, n)
+        Part of each activity that belongs to each set. [1]
+    shared_s : array, shape (n,)
+        Time of each activity, moments shared by several divided equally. [s]
+    gap_s, idle_s : array, shape (g,)
+        Idle time of each set up to a second after an activity, and later. [s]
+    part : array, shape (n,), optional
+        Share of its activity that each row is, where activities are cut; by default the whole. [1]
+    waits : array of bool, shape (n,), optional
+        Rows in which a collective waited for other ranks; by default the rows are whole activities, and
+        what they waited is taken from the run.
+    """
+
+    rows: Ints
+    share: Floats | sparse.csr_matrix
+    shared_s: Floats
+    gap_s: Floats
+    idle_s: Floats
+    part: Floats | None = None
+    waits: Bools | None = None
+
+
+@dataclass(frozen=True)
+class GroupEnergy:
+    """Energies of g sets, each of shape (g,); NaN where undetermined. [J]"""
+
+    energy_j: Floats
+    low_j: Floats
+    high_j: Floats
+    identified: Ints  # 1 where the log separates the set from the others
+    summed: SummedEnergy | None = field(default=None, repr=False)  # what was measured, with its covariance
+
+
+def _placed(values: Floats, column: Ints, columns: int | None = None) -> sparse.csr_matrix:
+    """Return a sparse matrix with one value in each row, in the column given."""
+    n = len(values)
+    width = int(column.max(initial=-1)) + 1 if columns is None else columns
+    return sparse.csr_matrix((values, (np.arange(n), column)), shape=(n, width))
+
+
+@dataclass(frozen=True)
+class PredictedCosts:
+    """Predicted energies of a run as it was recorded."""
+
+    gpu: str
+    energy_j: Floats  # (n,) of each activity, base power shared among those that ran at once
+    low: Floats  # (n,) interval as factors
+    high: Floats
+    family: Texts  # (n,)
+    idle_w: float
+    throttled: Mapping[str, float] = field(default_factory=dict)  # share of kernel time and its interval
+
+    def of(self, sets: GroupTimes) -> GroupEnergy:
+        """Return the predicted energy of sets; errors within a family add up, families err independently."""
+        energy, share = self.energy_j[sets.rows], sparse.csr_matrix(sets.share)
+        if sets.part is not None:
+            energy = energy * sets.part
+        idle_j = self.idle_w * (sets.gap_s + sets.idle_s)
+        low, high = self.low[sets.rows], self.high[sets.rows]
+        _, family = np.unique(self.family[sets.rows], return_inverse=True)
+        sides = []
+        for half in (energy * (1.0 - low), energy * (high - 1.0)):
+            by_family = np.asarray((share @ _placed(half, family)).todense())
+            sides.append(np.hypot(np.sqrt((by_family**2).sum(axis=1)), IDLE_ERROR * idle_j))
+        total = np.asarray(share @ energy) + idle_j
+        no_sets = np.zeros(len(total), np.int64)
+        return GroupEnergy(total, np.maximum(total - sides[0], 0.0), total + sides[1], no_sets)
+
+
+@dataclass(frozen=True)
+class RunEnergies:
+    """Energies of a run: the attribution of its log, the model's costs, or one of them."""
+
+    run: Run = field(repr=False)
+    measured: Attribution | None
+    predicted: PredictedCosts | None
+    notes: tuple[str, ...] = ()
+
+    def measured_of(self, device: int, sets: GroupTimes) -> GroupEnergy | None:
+        """Return the measured energy of sets; None where the log has no readings of this GPU."""
+        if self.measured is None or device not in self.measured.classes:
+            return None
+        classes = self.measured.classes[device]
+        table = self.measured.energy.filter(pl.col("device") == device)
+        ids = table["signature"].drop_nulls().to_numpy()
+        signature = self.run.kernels["signature"].to_numpy()[sets.rows]
+        label = np.searchsorted(ids, signature)
+        share = sparse.csr_matrix(sets.share)
+        k = len(classes.seconds) - 2  # one more than signatures where waits have a class of their own
+        waiting = np.zeros(len(sets.rows))
+        if k > len(ids):
+            waiting = self._waiting(sets) if sets.waits is None else sets.waits.astype(np.float64)
+        seconds = np.zeros((share.shape[0], k + 2))
+        seconds[:, :k] = (share @ _placed(sets.shared_s * (1.0 - waiting), label, k)).todense()
+        if k > len(ids):
+            seconds[:, k - 1] = share @ (sets.shared_s * waiting)
+        seconds[:, k], seconds[:, k + 1] = sets.gap_s, sets.idle_s
+        if not np.isfinite(classes.power_w[k + 1]):  # a log that never idles: as soon after work
+            seconds[:, k] += seconds[:, k + 1]
+            seconds[:, k + 1] = 0.0
+        summed = summed_energy(classes, seconds)
+        return GroupEnergy(summed.energy_j, summed.low_j, summed.high_j, summed.identified, summed)
+
+    def _waiting(self, sets: GroupTimes) -> Floats:
+        """Return which share of each activity's time its collective waited for other ranks. Shape (n,)."""
+        kernels = self.run.kernels
+        start = kernels["start_ns"].to_numpy()[sets.rows]
+        end = start + kernels["duration_ns"].to_numpy()[sets.rows]
+        pieces = pieces_of(sets.rows, start, end, self.arrived_ns[sets.rows])
+        _, each_s = busy_parts(pieces.start_ns, pieces.end_ns, np.zeros(len(pieces.rows), np.int64))
+        order = np.argsort(sets.rows, kind="stable")
+        place = order[np.searchsorted(sets.rows, pieces.rows[pieces.waits], sorter=order)]
+        waited_s = np.bincount(place, each_s.sum(axis=0)[pieces.waits], minlength=len(sets.rows))
+        waiting = np.divide(waited_s, sets.shared_s, out=np.zeros(len(waited_s)), where=sets.shared_s > 0)
+        return np.minimum(waiting, 1.0)
+
+    @cached_property
+    def kinds(self) -> Ints:
+        """Kind of each activity, as :func:`tracetool.replay.time_parts.activity_kinds`. Shape (n,)."""
+        return activity_kinds(self.run, self.run.kernels)
+
+    @cached_property
+    def arrived_ns(self) -> Ints:
+        """When the last rank arrived at each activity's collective. Shape (all activities,). [ns]"""
+        return arrivals_ns(self.run)
+
+
+def run_energies(
+    run: Run,
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    sensor_file: str | os.PathLike[str] | None = None,
+    recorded: PredictedRun | None = None,
+) -> RunEnergies:
+    """Attribute a run's log and predict the run as recorded, as far as each is possible.
+
+    ``recorded`` is that prediction, where it is there already.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, a log that was given cannot be used, or the GPU given is not known or of
+        another maker than the run's.
+    """
+    measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
+    predicted = None
+    try:
+        predicted = predicted_costs(run, gpu, recorded)
+        if recorded_gpu(run) is None:
+            notes.append(taken_as_recorded(run, load_gpu(predicted.gpu)))
+    except BadInput as error:
+        if gpu:
+            check_named(run, gpu)
+        notes = without_prediction(notes, error)
+    return RunEnergies(run, measured, predicted, (*notes, *serialized_notes(run)))
+
+
+def predicted_costs(run: Run, gpu: str | None = None, recorded: PredictedRun | None = None) -> PredictedCosts:
+    """Return the predicted energy of each activity of a run as it was recorded, anchored on its times.
+
+    Raises
+    ------
+    BadInput
+        If the GPU is not known.
+    """
+    predicted = recorded or predict_run(run, gpu)
+    assert predicted.replays is not None
+    replays = predicted.replays
+    costs = replays.costs(0)
+    rows = predicted.signatures
+    energy = rows["energy_mj"].to_numpy()
+    ends: Mapping[str, Floats] = {
+        end: np.divide(
+            rows[f"energy_{end}_mj"].to_numpy(), energy, out=np.ones_like(energy), where=energy > 0
+        )
+        for end in ("low", "high")
+    }
+    of = replays.work.signature.astype(np.int64)
+    return PredictedCosts(
+        predicted.gpu,
+        costs.energy_j,
+        ends["low"][of],
+        ends["high"][of],
+        replays.rows.family.astype(str)[of],
+        float(replays.predicted.idle_w[0]),
+        {f"throttled_share{end}": predicted.totals[0][f"throttled_share{end}"] for end in ENDS},
+    )

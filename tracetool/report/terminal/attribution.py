@@ -1,0 +1,97 @@
+"""How measured energies and identified power sensors look on the console."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetool.measure.measured_scopes import scopes_line
+from tracetool.report.console import show_table
+from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.cost import beside_energy, print_tariff
+from tracetool.tables.tariff import NO_TARIFF, Tariff
+
+if TYPE_CHECKING:
+    from tracetool.measure.identify_sensor import IdentifiedSensor
+    from tracetool.measure.square_wave import SensorCheck
+
+
+def print_identified(
+    sensors: Sequence[IdentifiedSensor], *, metered: bool, written: Sequence[str | os.PathLike[str]]
+) -> None:
+    """Print the fields of a log beside one another."""
+    screen = open_console()
+    columns = {one.field: list(one.in_words().values()) for one in sensors}
+    show_table(pl.DataFrame({"": list(sensors[0].in_words()), **columns}), console=screen, all_with="--json")
+    for row in (one.row() for one in sensors):
+        if row["note"]:
+            say(screen, f"{row['field']}: {row['note']}")
+    say(
+        screen,
+        "in brackets: the 90 % interval"
+        + (
+            ""
+            if metered
+            else "; the gain is that of other GPUs: a meter identifies this one's (--meter METER.csv)"
+        ),
+    )
+    for path in written:
+        say(screen, f"wrote {path}: use it with --sensor")
+
+
+def sensor_text(check: SensorCheck) -> str:
+    """Return the sensor identified from a field, in a line."""
+    identified = check.found
+    phrases = []
+    if identified.window_s:
+        w = identified.window_s
+        phrases.append(f"mean over {1e3 * w.value:.0f} ms ({1e3 * w.low:.0f} to {1e3 * w.high:.0f})")
+    if identified.lag_s:
+        g = identified.lag_s
+        phrases.append(f"first-order lag of {1e3 * g.value:.0f} ms ({1e3 * g.low:.0f} to {1e3 * g.high:.0f})")
+    if identified.update_s:
+        phrases.append(f"an update every {1e3 * identified.update_s.value:.1f} ms")
+    if identified.kind:
+        phrases.append(f"{1e3 * identified.offset_s.value:.1f} ms after the activity")
+    return "; ".join([*phrases, identified.reason] if identified.reason else phrases)
+
+
+if TYPE_CHECKING:
+    from tracetool.measure.attribute import Attribution
+
+_SHOWN = (
+    "class", "energy_j", "energy_low_j", "energy_high_j", "identified", "duration_ns", "launches", "power_w",
+    "coverage", "prior_share",
+)  # fmt: skip
+_WAITED = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j")
+
+
+def print_attributed(
+    attribution: Attribution, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
+) -> None:
+    """Print the notes, the scopes, the classes that ran and the windows."""
+    screen = open_console()
+    for note in attribution.notes:
+        say(screen, note)
+    if run_line := scopes_line(attribution.scopes):
+        say(screen, run_line)
+    ran = attribution.energy.filter(pl.col("duration_ns") > 0).sort(
+        "energy_j", descending=True, nulls_last=True
+    )
+    repeated = pl.col("class").is_duplicated() & pl.col("signature").is_not_null()
+    numbered = pl.format("{} #{}", "class", "signature")  # shapes of one kernel have one name
+    ran = ran.with_columns(pl.when(repeated).then(numbered).otherwise("class").alias("class"))
+    waited = ran["wait_energy_j"].null_count() < ran.height
+    shown = (*_SHOWN[:4], *_WAITED, *_SHOWN[4:]) if waited else _SHOWN
+    rows, prices = beside_energy(ran.select(shown), tariff)
+    show_table(rows, console=screen, headers=prices)
+    if attribution.windows is not None:
+        windows, prices = beside_energy(attribution.windows, tariff)
+        show_table(windows, title="windows", headers=prices, limit=10, console=screen)
+    whole_run = [attribution.scopes["run"]] if "run" in attribution.scopes else []
+    print_tariff(tariff, pl.DataFrame(tariff.priced_records(whole_run)))
+    for path in written:
+        say(screen, f"wrote {path}")

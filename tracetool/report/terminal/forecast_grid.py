@@ -1,0 +1,117 @@
+"""How many cases of one model look on the console: one table, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tracetool.core import number_text
+from tracetool.core.number_text import counted
+from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.prediction import number
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Grid(Protocol):
+    """Output of many cases of one model."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per case, with throughput of one GPU and fronts."""
+
+    @property
+    def best(self) -> pl.DataFrame:
+        """One row per goal."""
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """Columns that differ."""
+
+    @property
+    def latency(self) -> str:
+        """Column of the time a case is judged by."""
+
+    @property
+    def energy(self) -> str:
+        """Column of the energy a case is judged by."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of throughput."""
+
+
+#: Cases shown; where there are more, those on a front.
+_SHOWN: Final = 40
+_HEADS: Final = {
+    "clock_mhz": "clock MHz",
+    "mem_clock_mhz": "mem MHz",
+    "power_cap_w": "cap W",
+    "host_us": "host us",
+    "token_budget": "budget",
+    "itl_ms": "ITL ms",
+    "ttft_ms": "TTFT ms",
+    "step_ms": "step ms",
+}
+
+
+def print_explored(grid: Grid, title: str) -> None:
+    """Print the cases in the order of their latency, and the best case of each goal."""
+    import polars as pl
+
+    from tracetool.report.layout import Table
+
+    screen = open_console()
+    valid = grid.frame.filter(pl.col("error").is_null())
+    notable = pl.col("pareto_latency") | pl.col("pareto_throughput") | (pl.col("goals") != "")
+    shown = valid if valid.height <= _SHOWN else valid.filter(notable)
+    shown = _thinned(shown.sort(grid.latency, maintain_order=True))
+    latency = _HEADS[grid.latency].rpartition(" ")[0]
+    table = Table(title=f"{title}: Pareto-optimal in energy and L {latency}, T throughput; * best")
+    _add_columns(table, grid)
+    for row in shown.to_dicts():
+        fronts = ("L" if row["pareto_latency"] else "") + ("T" if row["pareto_throughput"] else "")
+        table.add_row(*_cells(row, grid), f"{row['power_w']:.0f}", f"{fronts} *" if row["goals"] else fronts)
+    screen.print(table)
+    if shown.height < valid.height:
+        say(screen, f"{counted(valid.height - shown.height, 'more case')} (use -o FILE or --json)", "dim")
+    table = Table(title="Cases of least energy, of all or within the slowdown", all_with="--json")
+    table.add_column("goal", rank=0)
+    _add_columns(table, grid, fronts=False)
+    for row in grid.best.to_dicts():
+        table.add_row(str(row["goal"]).replace("least energy, ", ""), *_cells(row, grid))
+    screen.print(table)
+
+
+def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return so many rows as are shown, evenly over the order, those of a goal among them."""
+    import polars as pl
+
+    if frame.height <= _SHOWN:
+        return frame
+    keep = {round(place * (frame.height - 1) / (_SHOWN - 1)) for place in range(_SHOWN)}
+    return (
+        frame.with_row_index("_place")
+        .filter(pl.col("_place").is_in(sorted(keep)) | (pl.col("goals") != ""))
+        .drop("_place")
+    )
+
+
+def _add_columns(table: Any, grid: Grid, *, fronts: bool = True) -> None:
+    for name in grid.varied:
+        table.add_column(_HEADS.get(name, name), justify="right", rank=0)
+    table.add_column(f"J/{grid.unit.removesuffix('s')} (90 %)", justify="right", rank=1)
+    table.add_column(_HEADS[grid.latency], justify="right", rank=2)
+    table.add_column(f"{grid.unit}/s/GPU", justify="right", rank=2)
+    if fronts:
+        table.add_column("W", justify="right", rank=5)
+        table.add_column("front", justify="left", rank=3)
+
+
+def _cells(row: Mapping[str, Any], grid: Grid) -> Sequence[str]:
+    low, high = (number_text.number(row[f"{grid.energy}_{end}"], 3) for end in ("low", "high"))
+    stated = (f"{number(row[grid.energy])} ({low}-{high})", number(row[grid.latency]))
+    varied = [row[name] for name in grid.varied]
+    shown = [value if isinstance(value, str) else f"{value:g}" for value in varied]
+    return [*shown, *stated, number(row["throughput_per_gpu"])]
