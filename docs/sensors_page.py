@@ -37,7 +37,7 @@ a class in parentheses is a prior, from what the maker writes.
 |---|---|---|---|---|---|
 """
 TAIL = """
-Numbers of their own have: {own}.
+GPUs with sensor numbers of their own: {own}.
 
 ## Which field to log
 - Where there is an `instant` field, log it beside the default: `nvidia-smi --query-gpu=timestamp,index,power.draw.instant,power.draw`.

@@ -58,7 +58,7 @@ class SweepFit:
     """Voltage curve, base and each group's work; relative residual of every row."""
 
     voltage: VoltageCurve
-    base: Floats  # (4,) board, memory, leakage, clock tree
+    base: Floats  # (4,) fixed, memory, leakage, clock tree
     leakage_per_v: float  # growth of leakage beyond proportion to the voltage [1/V]
     leakage_per_w: float  # growth of leakage as a load warms the chip, as far as still believed [1/W]
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time

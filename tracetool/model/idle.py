@@ -1,4 +1,4 @@
-"""Power with nothing running: board, leakage and the clock tree."""
+"""Power with nothing running: a fixed part, leakage and the clock tree."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ CORE_COUNTS = (
     "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_fp8", "tensor_int8", "tensor_fp4",
     "fp32", "fp64", "int", "sfu", "shared", "l2", "stream",
 )  # fmt: skip
-#: Coefficients of what runs while nothing does: board, leakage, clock tree.
+#: Coefficients of what runs while nothing does: a fixed part, leakage, clock tree.
 BASE = ("board_w", "memory_w", "leakage_w_per_v", "clock_w_per_v2_ghz")
 
 

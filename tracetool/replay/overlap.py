@@ -93,7 +93,7 @@ class Rates:
     """Power of each signature while it runs, at one clock. All of shape (s,)."""
 
     active: Floats  # share of SM-time with a resident block [1]
-    base_w: Floats  # board, leakage, memory idle: drawn once, however many kernels run [W]
+    base_w: Floats  # fixed part, leakage, memory idle: drawn once, however many kernels run [W]
     clock_w: Floats  # clock tree of its SMs [W]
     counts_j: Floats  # by counts of operations and bytes, per launch [J]
     counts_w: Floats  # the same over its usual time: what it draws while it runs [W]
