@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.measure.fingrav.executions import largest_bin
-from tracetool.measure.fingrav.guidance import guidance, next_executions, runs_wanted, steady_executions
+from tracetool.measure.fingrav.guidance import guidance, runs_wanted
 
 
 def test_the_table_is_the_papers() -> None:
@@ -19,26 +19,6 @@ def test_further_runs_grow_with_what_is_missing_and_what_is_thrown_away() -> Non
     assert runs_wanted(0, 1e-4, 1e-3, 0.5) == 0
     assert runs_wanted(5, 1e-4, 1e-3, 1.0) == 50
     assert runs_wanted(5, 1e-4, 1e-3, 0.5) == 100
-
-
-def test_the_search_for_steady_power_ends_at_the_execution_it_settles() -> None:
-    def power(n: int) -> float:
-        return 600.0 * (1.0 - 0.3 * np.exp(-n / 7.0))
-
-    tried: list[tuple[int, float]] = []
-    while (n := next_executions(tried)) is not None:
-        assert len(tried) < 20
-        tried.append((n, power(n)))
-    found = steady_executions(tried)
-    assert abs(power(found) / 600.0 - 1) < 0.025
-    assert 15 <= found <= 30  # 0.3 exp(-n / 7) = 2 % at n = 19
-
-
-def test_a_search_that_is_steady_at_once_stays_small() -> None:
-    tried: list[tuple[int, float]] = []
-    while (n := next_executions(tried)) is not None:
-        tried.append((n, 300.0))
-    assert steady_executions(tried) <= 4
 
 
 def test_the_fullest_bin_wins_and_of_two_the_narrower() -> None:

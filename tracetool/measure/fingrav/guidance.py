@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -69,46 +68,3 @@ def runs_wanted(missing: int, duration_s: float, period_s: float, golden_share: 
         return 0
     chance = min(1.0, duration_s / max(period_s, 1e-12)) * max(golden_share, 0.01)
     return math.ceil(missing / chance - 1e-9)
-
-
-def next_executions(tried: Sequence[tuple[int, float]], tolerance: float = 0.02) -> int | None:
-    """Return how many executions per run to try next on the way to steady power, None when found.
-
-    Parameters
-    ----------
-    tried : sequence of (executions, power of the last execution [W])
-        Trials so far, in any order; start with 4.
-    tolerance : float
-        Relative change below which power no longer varies.
-
-    Notes
-    -----
-    Doubles until the last two agree, then halves the interval down to the fewest executions whose
-    power agrees with the steady one; ``steady_executions`` of the trials is then the answer.
-    """
-    if not tried:
-        return 4
-    trials = sorted(tried)
-    if len(trials) == 1:
-        return 2 * trials[0][0]
-    steady = trials[-1][1]
-    if abs(trials[-2][1] / steady - 1) > tolerance and len(trials) < 12:
-        unsteady = [n for n, p in trials if abs(p / steady - 1) > tolerance]
-        if unsteady and unsteady[-1] == trials[-2][0]:
-            return 2 * trials[-1][0]
-    fewest = steady_executions(trials, tolerance)
-    below = [n for n, p in trials if n < fewest]
-    low = below[-1] if below else 1
-    return (low + fewest) // 2 if fewest - low > 1 else None
-
-
-def steady_executions(tried: Sequence[tuple[int, float]], tolerance: float = 0.02) -> int:
-    """Return the fewest executions tried from which on power agrees with the last trial's."""
-    trials = sorted(tried)
-    steady = trials[-1][1]
-    fewest = trials[-1][0]
-    for n, power in reversed(trials):
-        if abs(power / steady - 1) > tolerance:
-            break
-        fewest = n
-    return fewest
