@@ -19,8 +19,9 @@ import pytest
 
 import tracetool as tt
 from tests.documents import check_document
-from tracetool.fleet.jobs import find_jobs
+from tracetool.fleet.jobs import Job, find_jobs
 from tracetool.fleet.storage import Place
+from tracetool.report.view import Grid
 
 GEMM = "ampere_sgemm_128x64_nn"
 
@@ -48,6 +49,10 @@ def kineto(path: Path, *, rank: int = 0, launches: int = 30, scale: float = 1.0)
     log = path.with_name(path.name.split(".", 1)[0] + "_power.csv")
     log.write_text("\n".join(["time_us,device,power_w", *rows, ""]), "utf-8")
     return path
+
+
+def found(sources: list[str], labels: str = "", *, each: bool = False) -> list[Job]:
+    return find_jobs(sources, labels, each=each)[0]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +86,7 @@ def test_jobs_are_what_folders_hold(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     (tmp_path / "a" / "notes.txt").write_text("")
-    jobs = {j.name: j for j in find_jobs([str(tmp_path)], "{run}")}
+    jobs = {j.name: j for j in found([str(tmp_path)], "{run}")}
     assert list(jobs) == ["a--rank", "b--one", "b--two"]
     ranks = jobs["a--rank"]
     assert [Path(i.path).name for i in ranks.traces] == ["rank0.json", "rank1.json"]
@@ -89,13 +94,13 @@ def test_jobs_are_what_folders_hold(tmp_path: Path) -> None:
     assert ranks.labels == {"run": "a"}
     assert [Path(i.path).name for i in jobs["b--two"].logs] == ["two_power.csv"]
     assert not jobs["b--one"].logs
-    assert len(find_jobs([str(tmp_path / "a")], each=True)) == 2
-    assert [j.name for j in find_jobs([f"{tmp_path}/b/o*.json"])] == ["one"]
+    assert len(found([str(tmp_path / "a")], each=True)) == 2
+    assert [j.name for j in found([f"{tmp_path}/b/o*.json"])] == ["one"]
     marks = ranks.marks
     os.utime(tmp_path / "a" / "rank0.json", ns=(1, 1))
-    assert {j.name: j for j in find_jobs([str(tmp_path)])}["a--rank"].marks != marks
+    assert {j.name: j for j in found([str(tmp_path)])}["a--rank"].marks != marks
     with pytest.raises(tt.BadInput, match="holds no trace"):
-        find_jobs([str(tmp_path / "absent")])
+        found([str(tmp_path / "absent")])
 
 
 @pytest.mark.parametrize("name", ["step.csv", "step_smi.csv", "smi.csv", "step-smi.txt", "step.log"])
@@ -103,14 +108,14 @@ def test_a_power_log_is_told_by_its_content(tmp_path: Path, name: str) -> None:
     trace = kineto(tmp_path / "a" / "step.pt.trace.json", launches=2)
     log = trace.with_name("step_power.csv").rename(trace.with_name(name))
     (trace.parent / "notes.txt").write_text("a run of two kernels\n", "utf-8")
-    (job,) = find_jobs([str(tmp_path)])
+    (job,) = found([str(tmp_path)])
     assert [Path(i.path).name for i in (*job.traces, *job.logs)] == [trace.name, log.name]
-    (alike,) = find_jobs([(tmp_path / "a").as_uri()])
+    (alike,) = found([(tmp_path / "a").as_uri()])
     assert [Path(i.path).name for i in (*alike.traces, *alike.logs)] == [trace.name, log.name]
     tt.fleet_ingest(tmp_path / "a", tmp_path / "set", workers=1)
     assert tt.open(next((tmp_path / "set" / "runs").iterdir())).telemetry.height == 200
     kineto(tmp_path / "a" / "other.pt.trace.json").with_name("other_power.csv").unlink()
-    of_each = {j.name: [Path(i.path).name for i in j.logs] for j in find_jobs([str(tmp_path / "a")])}
+    of_each = {j.name: [Path(i.path).name for i in j.logs] for j in found([str(tmp_path / "a")])}
     assert of_each == {"step": [log.name] if name != "smi.csv" else [], "other": []}
 
 
@@ -257,6 +262,14 @@ def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
         assert row["saved_energy_high_j"] - row["saved_energy_j"] >= 0.1 * octaves * best_j
     assert (jobs["from_clock_mhz"] == 1410.0).all()
     assert tt.fleet_ask("savings", fleet, slowdown="100%").frame.equals(frame)
+    within = tt.fleet_ask("savings", fleet, slowdown="5%")
+    (on_page,) = (
+        b for b in tt.fleet_ask("report", fleet).blocks if isinstance(b, Grid) and "save" in b.title
+    )
+    assert (on_page.title, on_page.frame["clock_mhz"].to_list()) == (
+        within.title, within.frame["clock_mhz"].to_list()
+    )  # fmt: skip
+    assert not within.frame["clock_mhz"].equals(frame["clock_mhz"])
     none = tt.fleet_ask("savings", fleet, slowdown=0.0).frame
     assert none.row(-1, named=True)["saved_energy_j"] == pytest.approx(0.0)
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -51,6 +51,8 @@ class FleetJobs(Result):
         Reason by job.
     without_energy : mapping
         Of ``attribute``: why a job has no energy, and the fix, by job.
+    notes : tuple of str
+        Of ``ingest``: traces that were named more than once.
     """
 
     where: str
@@ -58,6 +60,7 @@ class FleetJobs(Result):
     table: pl.DataFrame = field(repr=False)
     tally: Tally = field(repr=False)
     without_energy: Mapping[str, str] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def done(self) -> int:
@@ -75,11 +78,13 @@ class FleetJobs(Result):
         return self.tally.failed
 
     def _document(self) -> dict[str, Any]:
-        without = {"without_energy": dict(self.without_energy)} if self.task == "attribute" else {}
+        more: dict[str, Any] = {"notes": list(self.notes)} if self.task == "ingest" else {}
+        if self.task == "attribute":
+            more["without_energy"] = dict(self.without_energy)
         return {
             "where": self.where, "task": self.task, "done": self.done, "skipped": self.skipped,
             "failed": self.failed, "seconds": self.tally.seconds, "kernels": self.tally.kernels,
-            "jobs": self.table.to_dicts(), **without,
+            "jobs": self.table.to_dicts(), **more,
         }  # fmt: skip
 
     def _view(self) -> View:
@@ -89,10 +94,11 @@ class FleetJobs(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print how many jobs were done, and the failed ones with the reason."""
-        from tracetool.report.terminal.fleet import print_jobs, print_without_energy
+        from tracetool.report.terminal.fleet import print_jobs, print_notes, print_without_energy
 
         t = self.tally
         print_jobs(self.where, self.task, self.done, self.skipped, t.failed, t.kernels, t.seconds)
+        print_notes(self.notes)
         print_without_energy(self.without_energy, written)
 
 
@@ -167,11 +173,12 @@ def fleet_ingest(
     """
     listed = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     place = Place(out)
-    jobs = find_jobs([os.fspath(s) for s in listed], labels, each=each)
+    jobs, repeats = find_jobs([os.fspath(s) for s in listed], labels, each=each)
     options = {"tz": tz, "gpu": gpu}
     marks = json.dumps([__version__, options], sort_keys=True)
     works = [Work(j.name, _sum(j.marks, marks), (j, place.where, options)) for j in jobs]
     done = _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
+    done = replace(done, notes=repeats)
     table = BytesIO()
     queries.jobs(place).write_parquet(table)
     place.write(place.path("jobs.parquet"), table.getvalue())
@@ -223,7 +230,7 @@ def fleet_ask(
     where: str | PathLike,
     *,
     by: str = "job",
-    slowdown: float | str = 0.05,
+    slowdown: float | str = questions.SLOWDOWN,
     head: str | PathLike | None = None,
 ) -> FleetTable:
     """Ask a data set: jobs, energy, outliers, savings, diff or report, as the commands of those names.
@@ -249,13 +256,10 @@ def fleet_ask(
     place = Place(where)
     allowed = stated_share(slowdown, "--slowdown")
     answers: dict[str, tuple[str, Callable[[], pl.DataFrame]]] = {
-        "jobs": ("Jobs", lambda: queries.jobs(place)),
-        "energy": (f"Energy by {by}", lambda: queries.energy(place, by)),
-        "outliers": ("GPUs by energy at equal work", lambda: queries.outliers(place)),
-        "savings": (
-            f"Energy that clocks would save within {100.0 * allowed:g} % more time",
-            lambda: queries.savings(place, allowed),
-        ),
+        "jobs": ("Jobs", lambda: questions.jobs(place)),
+        "energy": (f"Energy by {by}", lambda: questions.energy(place, by)),
+        "outliers": ("GPUs by energy at equal work", lambda: questions.outliers(place)),
+        "savings": (report.savings_title(allowed), lambda: questions.savings(place, allowed)),
     }
     if question == "report":
         return FleetTable("Fleet", *report.page(place))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -56,8 +57,12 @@ class Job:
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def find_jobs(sources: Sequence[str], labels: str = "", *, each: bool = False) -> list[Job]:
-    """Return the jobs whose files are under folders, globs and addresses.
+def find_jobs(
+    sources: Sequence[str], labels: str = "", *, each: bool = False
+) -> tuple[list[Job], tuple[str, ...]]:
+    """Return the jobs whose files are under folders, globs and addresses, and a sentence on repeated traces.
+
+    A trace that several sources hold, or several names of it, counts once: in the first job that it is of.
 
     Parameters
     ----------
@@ -78,17 +83,47 @@ def find_jobs(sources: Sequence[str], labels: str = "", *, each: bool = False) -
         [label.strip("{}") if label.startswith("{") else "" for label in labels.split("/")] if labels else []
     )
     jobs: dict[str, Job] = {}
+    taken: set[str] = set()
+    repeated: list[str] = []
     for source in sources:
         for job in _of_source(source, names, each=each):
-            name = job.name if job.name not in jobs else _unique_name(job)
-            jobs[name] = Job(name, job.where, job.traces, job.logs, job.labels)
+            new = []
+            for trace in job.traces:
+                if (identity := _identity(job.where, trace)) in taken:
+                    repeated.append(trace.path)
+                else:
+                    taken.add(identity)
+                    new.append(trace)
+            if new:
+                name = _unique_name(job, jobs)
+                jobs[name] = Job(name, job.where, tuple(new), job.logs, job.labels)
     if not jobs:
         raise BadInput("no trace in " + ", ".join(sources), "tracetool formats lists what can be read")
-    return list(jobs.values())
+    return list(jobs.values()), _repeats(repeated)
 
 
-def _unique_name(job: Job) -> str:
-    return f"{job.name}-{hashlib.sha256(job.traces[0].path.encode()).hexdigest()[:8]}"
+def _identity(where: str, item: Item) -> str:
+    """Return what one file has once, however it is named: its address, or its path without links."""
+    scheme, remote, rest = where.partition("://")
+    options = rest.partition("?")[2]
+    return f"{scheme}://{item.path}?{options}" if remote else os.path.realpath(item.path)
+
+
+def _repeats(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence on the traces that are left out because they are taken already; none without any."""
+    if not paths:
+        return ()
+    if len(paths) == 1:
+        return (f"{paths[0]} is named more than once: it counts once",)
+    return (f"{len(paths):,} traces, first {paths[0]}, are named more than once: each counts once",)
+
+
+def _unique_name(job: Job, taken: Container[str]) -> str:
+    """Return a job's name, with a sum over its first trace's path where another job has the name."""
+    path = job.traces[0].path
+    short, whole = (hashlib.sha256(t.encode()).hexdigest() for t in (path, f"{job.where}\0{path}"))
+    candidates = (job.name, f"{job.name}-{short[:8]}")
+    return next((name for name in candidates if name not in taken), f"{job.name}-{whole}")
 
 
 def _of_source(source: str, names: Sequence[str], *, each: bool) -> Iterable[Job]:

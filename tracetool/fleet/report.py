@@ -77,6 +77,11 @@ def _half(suffix: str) -> pl.Expr:
     return 0.5 * (high - low) / pl.col(f"energy_j{suffix}")
 
 
+def savings_title(slowdown: float) -> str:
+    """Return what the savings within a slowdown [1] are called."""
+    return f"Energy that clocks would save within {100.0 * slowdown:g} % more time"
+
+
 def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
     """Return the figures of a fleet's page, and its blocks: a picture and a table for each question.
 
@@ -95,9 +100,9 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
         rows = queries.energy(place, by)
         answers.append(rows.insert_column(0, pl.Series("question", [title] * rows.height, dtype=pl.String)))
         blocks += _answer(title, rows, "energy_j", "J")
-    for title, unit in (("GPUs by energy at equal work", "%"), ("Energy that clocks would save", "J")):
+    for title, unit in (("GPUs by energy at equal work", "%"), (savings_title(questions.SLOWDOWN), "J")):
         try:
-            rows = queries.outliers(place) if unit == "%" else queries.savings(place, 5.0)
+            rows = questions.outliers(place) if unit == "%" else questions.savings(place, questions.SLOWDOWN)
         except BadInput as error:
             blocks.append(Line(f"{title}: {error.line()}", "note"))
             continue

@@ -45,6 +45,13 @@ def print_jobs(
         say(screen, f"{len(failed) - _NAMED} more failed: -o FILE lists them", "dim")
 
 
+def print_notes(notes: Sequence[str]) -> None:
+    """Print sentences on what was left out."""
+    screen = open_console()
+    for note in notes:
+        say(screen, note, "yellow")
+
+
 def print_without_energy(
     without_energy: Mapping[str, str], written: Sequence[str | os.PathLike[str]]
 ) -> None:
