@@ -41,6 +41,16 @@ def verdicts(base: np.ndarray, head: np.ndarray) -> tuple[str, list[str]]:
     return judge(whole, LIMIT)[0], list(judge(families, LIMIT))
 
 
+def test_a_models_error_is_the_same_beside_runs_that_do_not_spread_as_alone() -> None:
+    base, head = np.array([[100.0, 100.0, 100.0]]), np.array([[50.0, 100.0, 200.0]])
+    error = np.array([0.04, 0.04, 0.04])  # of the base
+    steady = Criteria("anchored", Spread(0.0, 1e6, "runs that do not spread"))
+    beside, alone = (effects_of(base, head, c, error) for c in (steady, Criteria("predicted")))
+    for end in ("change", "low", "high", "error", "p_worse"):
+        assert getattr(beside, end) == pytest.approx(getattr(alone, end), rel=1e-6), end
+    assert beside.error == pytest.approx([0.08, 0.04, 0.02])
+
+
 @pytest.mark.parametrize("n", [3, 5])
 def test_the_same_code_is_rarely_called_a_regression(n: int) -> None:
     rng = np.random.default_rng(n)

@@ -24,6 +24,8 @@ Verdict = Literal["regressed", "improved", "unchanged", "inconclusive"]
 
 #: One-sided level of a regression: the 90 % interval then excludes no change.
 ALPHA: Final = (1.0 - LEVEL) / 2.0
+#: Least ratio of head to base that a logarithm is taken of. [1] By definition: far below any figure printed.
+_LEAST_RATIO: Final = 1e-12
 #: Probability of finding a change as large as the minimum detectable one.
 POWER: Final = 0.80
 
@@ -166,16 +168,20 @@ def figures_together(heavy: Bools) -> Floats:
 
 
 def given_error(change: Floats, error: Floats, basis: str) -> Effects:
-    """Return the effects of relative changes whose standard errors are known (a model's). Shape (k,)."""
-    shift = np.log1p(np.maximum(change, -1 + 1e-12))
-    scaled = error / np.maximum(1.0 + change, 1e-12)
+    """Return the effects of changes of known standard error (a model's), relative to the base. Shape (k,)."""
+    shift = np.log1p(np.maximum(change, -1 + _LEAST_RATIO))
     endless = np.full(shift.shape, 1e6)
-    return _effects(shift, scaled, endless, basis)
+    return _effects(shift, _of_logarithm(error, change), endless, basis)
+
+
+def _of_logarithm(error: Floats, change: Floats) -> Floats:
+    """Return the error of the logarithm of head over base, of one relative to the base. (k,)"""
+    return error / np.maximum(1.0 + change, _LEAST_RATIO)
 
 
 def widened(effects: Effects, error: Floats, basis: str) -> Effects:
-    """Return effects with another independent relative error beside their own (a model's). Shape (k,)."""
-    combined_error = np.hypot(effects.error, error)
+    """Return effects with another independent error (a model's) too, relative to the base. Shape (k,)."""
+    combined_error = np.hypot(effects.error, _of_logarithm(error, effects.change))
     return _effects(np.log1p(effects.change), combined_error, effects.freedom, f"{effects.basis} and {basis}")
 
 
