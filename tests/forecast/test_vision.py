@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import tracetool as tt
 from tracetool.core.errors import BadInput
 from tracetool.forecast.config import read_model
 from tracetool.forecast.model import Forward, Parallel
@@ -23,6 +24,22 @@ MOBILEVIT = {
     "model_type": "mobilevit", "neck_hidden_sizes": [16, 32, 64, 96, 128, 160, 640],
     "hidden_sizes": [144, 192, 240],
 }  # fmt: skip
+
+
+def test_an_encoder_is_asked_for_a_pass_of_a_batch() -> None:
+    result = tt.forecast(VIT, gpu="h100-sxm")
+    assert result.frame["mode"].to_list() == ["prefill"]
+    assert result.frame["largest_batch"].to_list() == [None]  # pictures keep nothing in memory
+    assert result.frame["ttft_ms"].item() > 0
+    for mode in ("serve", "decode"):
+        with pytest.raises(BadInput) as raised:
+            tt.forecast(VIT, gpu="h100-sxm", mode=mode)
+        assert raised.value.line() == f"mode: {mode}: the model decodes no tokens (ask with --mode prefill)"
+
+
+def test_no_largest_batch_is_printed_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    tt.forecast(VIT, gpu="h100-sxm").show()
+    assert "largest batch" not in capsys.readouterr().out
 
 
 def operations(rows: list[dict[str, Any]]) -> float:

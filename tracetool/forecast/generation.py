@@ -47,7 +47,7 @@ class GenerationPlan:
     hosts: tuple[HostTime, ...]
     eager: Eager
     footprint: Footprint
-    largest: float
+    largest: float | None
 
     def adjusted(self, priced: PricedPass) -> PricedPass:
         """Return a priced stage as it runs among others."""
@@ -123,7 +123,8 @@ def plan_generation(
             "each GPU holds the pipeline whole",
         )
     each = activations / canvas.batch
-    most = largest_batch(gpu.memory_bytes, weights + RUNTIME_BYTES, each, share=1.0) * replicas
+    of_one = largest_batch(gpu.memory_bytes, weights + RUNTIME_BYTES, each, share=1.0)
+    most = None if of_one is None else of_one * replicas
     return GenerationPlan(case, gpu, canvas, ranks, replicas, stages, passes, hosts, eager, footprint, most)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tracetool.core.dtype import BYTES
 from tracetool.families import names
 from tracetool.forecast.model import Model
 from tracetool.forecast.passes import Parallel
@@ -21,6 +22,8 @@ RUNTIME_BYTES: Final = 1.8 * GIB
 #: Activations of a pass over the largest product's inputs and outputs: those of the layer before and the
 #: residual live beside them. [1] Two layers' buffers, as a caching allocator reuses them.
 _LIVE: Final = 2.0
+#: Least width of what flows between layers: of narrower formats it is bf16. [B] vLLM, `--dtype`.
+_BETWEEN_LAYERS: Final = BYTES["bf16"]
 
 #: Half-width of the memory: workspaces and fragments differ between versions. [1] Spread of what vLLM's logs
 #: report beside weights and cache, over the whole.
@@ -57,26 +60,38 @@ def request_bytes(model: Model, parallel: Parallel, context: float) -> float:
 
 
 def activation_bytes(rows: Sequence[Row]) -> float:
-    """Return the activations that are alive at once in a pass of operator rows. [B]"""
+    """Return the activations that are alive at once in a pass of operator rows. [B]
+
+    Products in narrower formats take and leave 16 bits between layers: each quantizes its own inputs.
+
+    >>> product = {"op": "gemm", "m": 8.0, "n": 100.0, "k": 28.0}
+    >>> [activation_bytes([{**product, "dtype": dtype}]) for dtype in ("fp32", "bf16", "fp8")]
+    [8192.0, 4096.0, 4096.0]
+    """
     largest = 0.0
     for row in rows:
         if row["op"] == names.GEMM:
             m, n, k = (float(row[key]) for key in ("m", "n", "k"))
-            largest = max(largest, 2.0 * m * (n + k))
+            elements = float(row.get("batch", 1.0)) * m * (n + k)
         elif row["op"] == names.MOE:
-            sizes = (float(row.get(key, 1.0)) for key in ("tokens", "top_k", "hidden"))
-            tokens, top_k, hidden = sizes
-            largest = max(largest, 2.0 * tokens * hidden * (1.0 + top_k))
+            tokens, top_k, hidden = (float(row.get(key, 1.0)) for key in ("tokens", "top_k", "hidden"))
+            elements = tokens * hidden * (1.0 + top_k)
+        else:
+            continue
+        width = max(BYTES.get(str(row.get("dtype")), _BETWEEN_LAYERS), _BETWEEN_LAYERS)
+        largest = max(largest, width * elements)
     return _LIVE * largest
 
 
 def largest_batch(
     memory_bytes: float, fixed_bytes: float, request_bytes: float, share: float = SERVING_SHARE
-) -> float:
+) -> float | None:
     """Return how many requests of ``request_bytes`` fit beside the memory that is always in use.
+
+    None where requests keep nothing: then this memory limits no batch.
 
     >>> largest_batch(80e9, 20e9, 1e9)
     52.0
     """
     free = share * memory_bytes - fixed_bytes
-    return float(max(free // request_bytes, 0.0)) if request_bytes > 0 else float("inf")
+    return float(max(free // request_bytes, 0.0)) if request_bytes > 0 else None

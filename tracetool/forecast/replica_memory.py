@@ -32,11 +32,11 @@ _UNSHARED: Final = 0.75
 
 @dataclass(frozen=True)
 class Held:
-    """Memory of one GPU of a replica, and the largest batch of all replicas that fits."""
+    """Memory of one GPU of a replica, and the largest batch of all replicas that fits: None without limit."""
 
     gpu: Gpu
     footprint: Footprint
-    largest: float
+    largest: float | None
     running: float  # requests of all replicas
 
     @property
@@ -49,7 +49,7 @@ class Held:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on a batch that does not fit."""
-        if self.running <= self.largest:
+        if self.largest is None or self.running <= self.largest:
             return ()
         beyond = f"{self.running:g} requests do not fit the memory of {self.gpu.name} at once"
         shared = "where prompts share their beginnings, else an engine makes requests wait"
@@ -98,7 +98,8 @@ def held_by(
     activations = max(activation_bytes(r) for r in rows)
     fixed = weights + activations + RUNTIME_BYTES
     each = request_bytes(model, parallel, context)
-    most = largest_batch(gpu.memory_bytes, fixed, each) * parallel.dp * division.replicas
+    of_one = largest_batch(gpu.memory_bytes, fixed, each)
+    most = None if of_one is None else of_one * parallel.dp * division.replicas
     beside = busiest(max(batch / division.replicas, 1.0), parallel.dp)
     free = free_bytes(model, gpu, division)
     if beside * request_bytes(model, parallel, _UNSHARED * traffic.prompt) > free:
@@ -106,7 +107,7 @@ def held_by(
         raise BadInput(
             f"bs: {batch:g} prompts of {traffic.prompt:g} tokens do not fit {_memory_of(gpu)}: "
             f"{prompts / GIB:.0f} GiB beside {weights / GIB:.0f} GiB of weights",
-            f"the largest batch that fits is {most:.0f}",
+            f"the largest batch that fits is {most or 0.0:.0f}",
         )
     cache = beside * request_bytes(model, parallel, min(context, traffic.most_context))
     cache = min(cache, max(gpu.memory_bytes - fixed, 0.0))

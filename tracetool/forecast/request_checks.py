@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.formats import on_tensor, product_rate
 from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, Case, with_mode, without_effect
@@ -18,8 +20,10 @@ from tracetool.hardware.gpu import Gpu
 
 #: What language models are asked for that run in an engine.
 _SERVED: Final = ("serve", "decode", "prefill")
-#: Kind of the models that make pictures and films, and nothing else.
-_PIPELINE: Final = "diffusion"
+#: Mode where none is stated of kinds of models that no engine serves token by token.
+_USUAL: Final[Mapping[str, str]] = {"diffusion": "generate", "encoder": "prefill", "vision": "prefill"}
+#: Modes that decode.
+_DECODING: Final = ("serve", "decode")
 
 
 def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str, ...]]:
@@ -37,12 +41,16 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
     Raises
     ------
     BadInput
-        If the model is of operators and another mode than a pass was named, or a batch is not whole.
+        If the model is of operators and another mode than a pass was named, if it decodes nothing and a mode
+        that decodes was, or if a batch is not whole.
     """
     if model.kind == OPERATORS:
         return as_pass(case), ()
-    if model.kind == _PIPELINE and not stated:
-        case = with_mode(case, "generate")
+    usual = _USUAL.get(model.kind, str(case.mode))
+    if not stated:
+        case = with_mode(case, usual)
+    elif case.mode in _DECODING and usual not in _DECODING:
+        raise BadInput(f"mode: {case.mode}: the model decodes no tokens", f"ask with --mode {usual}")
     unread = without_effect(case)
     notes = [f"without effect on --mode {case.mode}: {', '.join(unread)}"] if unread else []
     if case.dtype is not None and case.mode in _SERVED:

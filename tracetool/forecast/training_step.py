@@ -74,7 +74,7 @@ class StepPlan:
     hosts: tuple[HostTime, ...]
     framework: Coefficients
     footprint: TrainingFootprint
-    largest: float
+    largest: float | None
 
     def adjusted(self, priced: PricedPass) -> PricedPass:
         """Return a priced stage as it runs among others."""
