@@ -14,6 +14,8 @@ def number(value: float | None, digits: int = 4, places: int | None = None) -> s
     ('-1e-04', '0.012')
     >>> [number(v) for v in (1234567.8, 45.678, 0.00012345, 0.0, None, float("nan"), 3.2e-9)]
     ['1,234,568', '45.68', '0.0001234', '0', '', '–', '3.2e-09']
+    >>> [number(v) for v in (9.9996, 999.96, 0.99996)]
+    ['10.00', '1,000', '1.000']
     """
     if value is None:
         return ""
@@ -23,7 +25,7 @@ def number(value: float | None, digits: int = 4, places: int | None = None) -> s
         return "∞" if value > 0 else "-∞"
     if value == 0:
         return "0"
-    size = math.floor(math.log10(abs(value)))
+    size = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded number: 9.9996 is 10.00
     if places is not None and size < 0:
         least = 10.0**-places
         return f"{value:.{places}f}" if abs(value) >= least / 2 else f"{value:.0e}"

@@ -1,0 +1,23 @@
+"""Numbers as people read them have the significant figures that are promised."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracetool.core.figures import number
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (9.9996, "10.00"), (99.996, "100.0"), (999.96, "1,000"), (9999.96, "10,000"), (0.99996, "1.000"),
+        (-9.9996, "-10.00"), (0.0099996, "0.01000"), (9.9994, "9.999"), (10.0, "10.00"), (9.9996e14, "1e+15"),
+    ],
+)  # fmt: skip
+def test_a_number_rounded_into_the_next_decade_keeps_its_figures(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_fewer_figures_and_places_round_alike() -> None:
+    assert [number(v, 2) for v in (9.96, 0.0996, 99.6)] == ["10", "0.10", "100"]
+    assert [number(v, places=3) for v in (0.9996, 1.0, 0.0996)] == ["1.000", "1.000", "0.100"]
