@@ -59,9 +59,16 @@ def test_factors_that_are_none_are_refused(factors: tuple[Any, ...]) -> None:
         tt.Tariff(*factors)
 
 
-def test_a_column_of_the_user_is_not_replaced() -> None:
-    with pytest.raises(tt.BadInput, match="has a column cost already"):
-        Tariff(0.25).priced(pl.DataFrame({"energy_mj": [1.0], "cost": ["rack 7"]}))
+@pytest.mark.parametrize(
+    ("factors", "column", "option"),
+    [((0.25,), "cost", "--price"), ((None, 380.0), "co2_g", "--gco2-per-kwh"),
+     ((0.25, 380.0), "co2_low_g", "--gco2-per-kwh")],
+)  # fmt: skip
+def test_a_column_of_the_user_is_not_replaced(factors: tuple[Any, ...], column: str, option: str) -> None:
+    table = pl.DataFrame({"energy_mj": [1.0], "energy_low_mj": [0.9], column: ["rack 7"]})
+    with pytest.raises(tt.BadInput, match=f"has a column {column} already") as raised:
+        Tariff(*factors).priced(table)
+    assert raised.value.fix == f"rename it, or leave out {option}"
 
 
 @pytest.mark.parametrize("words", COMMANDS)

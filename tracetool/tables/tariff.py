@@ -24,6 +24,8 @@ _PER_UNIT: Final = (
 #: Names of the columns that are added, with the place of ``_low`` and ``_high``.
 _COST: Final = "cost{}"
 _CO2: Final = "co2{}_g"
+#: Options that add them.
+_OPTIONS: Final = {_COST: "--price", _CO2: "--gco2-per-kwh"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class Tariff:
     def __post_init__(self) -> None:
         """Refuse factors that are none."""
         for option, value, least in (
-            ("--price", self.price_per_kwh, 0.0),
-            ("--gco2-per-kwh", self.gco2_per_kwh, 0.0),
+            (_OPTIONS[_COST], self.price_per_kwh, 0.0),
+            (_OPTIONS[_CO2], self.gco2_per_kwh, 0.0),
             ("--pue", self.pue, 1.0),
         ):
             if value is not None and not (math.isfinite(value) and value >= least):
@@ -98,9 +100,9 @@ class Tariff:
         """
         added = self._columns(frame.columns)
         if present_already := [name for name in added if name in frame.columns]:
-            raise BadInput(
-                f"the table has a column {present_already[0]} already", "rename it, or leave out --price"
-            )
+            name = present_already[0]
+            option = next(o for stem, o in _OPTIONS.items() if name in map(stem.format, ENDS))
+            raise BadInput(f"the table has a column {name} already", f"rename it, or leave out {option}")
         return frame.with_columns(**added)
 
     def priced_units(self, frame: pl.DataFrame) -> pl.DataFrame:
