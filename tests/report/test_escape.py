@@ -64,6 +64,13 @@ def test_a_markdown_cell_has_no_bare_bar_and_no_open_code_span(text: str) -> Non
         assert fence.group() not in made[len(fence.group()) : -len(fence.group())].split("`")
 
 
+@given(texts.filter(lambda text: "`" not in text))
+def test_a_markdown_line_shows_the_text_itself(text: str) -> None:
+    made = escape.markdown(text, cell=False)
+    shown = escape.name(text)
+    assert made in (shown, f"`{shown}`", f"` {shown} `") or "##" in shown
+
+
 @given(texts)
 def test_no_spreadsheet_runs_a_cell(text: str) -> None:
     made = escape.csv(text)

@@ -123,8 +123,8 @@ def script(json_text: str) -> str:
     return json_text.translate(str.maketrans(swaps))
 
 
-def markdown(text: str | None, width: int = NAME_WIDTH) -> str:
-    r"""Return text for a Markdown table cell or line.
+def markdown(text: str | None, width: int = NAME_WIDTH, *, cell: bool = True) -> str:
+    r"""Return text for a cell of a Markdown table, or for a line without ``cell``.
 
     Plain words stay as they are; anything a Markdown dialect could act on (links, tags, mentions,
     issue numbers, emphasis) becomes a code span, in which nothing acts.
@@ -133,32 +133,36 @@ def markdown(text: str | None, width: int = NAME_WIDTH) -> str:
     'longer duration'
     >>> markdown("gemm<half> | [x](http://e) @me #1")
     '`gemm<half> \\| [x](http://e) @me #1`'
+    >>> markdown("a | b", cell=False)
+    '`a | b`'
     >>> markdown("a`b")
     '``a`b``'
     """
     shown = name(text, width)
     if _PLAIN_MARKDOWN.fullmatch(shown) and not _LOOSE.search(shown):
         return shown
-    return code(shown, width)
+    return code(shown, width, cell=cell)
 
 
 def markdown_line(text: str) -> str:
     """Return a sentence of ours for Markdown; words that a dialect could act on become code spans.
 
-    >>> markdown_line("unmatched: a<b> and @me")
-    'unmatched: `a<b>` and `@me`'
+    >>> markdown_line("unmatched: a<b> and @me, a|b")
+    'unmatched: `a<b>` and `@me,` `a|b`'
     """
-    return " ".join(markdown(word, 2000) if word else "" for word in visible(text).split(" "))
+    return " ".join(markdown(word, 2000, cell=False) if word else "" for word in visible(text).split(" "))
 
 
-def code(text: str | None, width: int = NAME_WIDTH) -> str:
-    """Return a Markdown code span of exactly the shown text, safe inside a table."""
+def code(text: str | None, width: int = NAME_WIDTH, *, cell: bool = True) -> str:
+    """Return a Markdown code span of exactly the shown text, in a table with ``cell``: bars escaped there."""
     shown = _LOG_COMMAND.sub("## ", name(text, width))
     if not shown:
         return ""
     runs = [len(run) for run in re.findall("`+", shown)]
     fence = "`" * next(n for n in range(1, len(shown) + 2) if n not in runs)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    if not cell:  # outside a table a backslash in a code span is a backslash
+        return f"{fence}{pad}{shown}{pad}{fence}"
     # a backslash before a bar would turn the escape around: put the bar's own escape after an even run
     safe = re.sub(r"\\*\|", lambda m: m.group()[:-1].replace("\\", "\u2216") + "\\|", shown)
     return f"{fence}{pad}{safe}{pad}{fence}"

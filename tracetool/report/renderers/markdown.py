@@ -21,7 +21,9 @@ def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
     and said to be. A bare table is written whole.
     """
     if not view.blocks:
-        return "\n".join([f"## {escape.markdown(view.title)}", "", *_grid(Grid(view.table))]) + "\n"
+        return (
+            "\n".join([f"## {escape.markdown(view.title, cell=False)}", "", *_grid(Grid(view.table))]) + "\n"
+        )
     texts: list[str] = []
     used = 0
     for block in view.blocks:
@@ -55,7 +57,7 @@ def _block(block: Block) -> Iterator[str]:
 
 def _grid(grid: Grid) -> Iterator[str]:
     if grid.title:
-        yield f"**{escape.markdown(grid.title)}**"
+        yield f"**{escape.markdown(grid.title, cell=False)}**"
         yield ""
     frame = grid.frame if grid.limit is None else grid.frame.head(grid.limit)
     columns = show_columns(frame, grid.headers, escape.NAME_WIDTH)
