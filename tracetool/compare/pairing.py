@@ -150,7 +150,7 @@ def _name_operator_matches(parts: pl.DataFrame, base: Side, head: Side) -> pl.Da
         calls.drop("each"), on=["side", "pair"], how="left"
     )
     relation = pl.coalesce("named", "relation")
-    if not any((side.classes["range"] != "").any() for side in (base, head)) or not all(
+    if not all(
         (side.classes["range"] != "").any() for side in (base, head)
     ):  # without ranges on both sides nothing can have been relocated between them
         relation = pl.when(relation == "relocated").then(pl.lit("same")).otherwise(relation)
