@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -14,6 +15,8 @@ import polars as pl
 import pytest
 
 from tests.tables import kill_points
+from tracetool.api.ingest import ingest
+from tracetool.api.record import record
 from tracetool.core.errors import BadInput
 from tracetool.tables import run_folder, scratch
 from tracetool.tables.run import Run, write_run
@@ -195,3 +198,33 @@ def test_temporary_folders_of_killed_processes_are_removed(
     with temporary_folder() as folder:
         assert list(tmp_path.iterdir()) == [folder]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_no_other_can_replace_is_refused_before_a_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "mount").symlink_to("/proc")
+    monkeypatch.chdir(tmp_path / "work")
+    for name, fix in (
+        (".", "-o run"),
+        ("..", "-o ../run"),
+        ("/proc", "-o /proc/run"),
+        ("../mount", "-o ../mount/run"),
+    ):
+        with pytest.raises(BadInput, match="cannot be replaced") as raised:
+            ingest("never-read.csv", out=name)
+        assert raised.value.fix == f"name one in it: {fix}"
+        with pytest.raises(BadInput, match="cannot be replaced"):
+            record(["never-run"], out=name)
+
+
+def test_what_cannot_be_written_names_the_fix(tmp_path: Path) -> None:
+    absent = tmp_path / "absent" / "run"
+    with pytest.raises(BadInput, match="cannot be written") as raised, replaced_run(absent):
+        pass
+    assert raised.value.fix == "make its folder, or choose another place"
+    for code, fix in ((errno.ENOSPC, "free space there"), (errno.EACCES, "allow writing there")):
+        with pytest.raises(BadInput, match="cannot be written") as raised, aside_file(tmp_path / "a.csv"):
+            raise OSError(code, os.strerror(code))
+        assert raised.value.fix == f"{fix}, or choose another place"

@@ -1,13 +1,20 @@
 """Everything that can go wrong, each with its exit code and its fix.
 
-``tracetool.cli.app`` catches these once and prints one line on standard error:
-``error: <message>`` and, when there is one, ``hint: <fix>`` on the same line.
+``tracetool.cli.app`` catches these once and prints one line on standard error, the fix in parentheses where
+there is one: ``error: <message> (<fix>)``.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+from typing import Final
+
+#: What lets a file be written, by what kept it from being; otherwise the rights are at fault.
+_FIXES: Final = {
+    errno.ENOENT: "make its folder", errno.ENOSPC: "free space there", errno.EDQUOT: "free space there",
+}  # fmt: skip
 
 
 class TracetoolError(Exception):
@@ -45,6 +52,14 @@ class BadInput(TracetoolError):  # noqa: N818 - reads as what it is at the raise
         error = cls(f"{os.fspath(path)}: {fault}", fix)
         error.file = os.fspath(path)
         return error
+
+    @classmethod
+    def unwritable(cls, path: str | os.PathLike[str], cause: OSError) -> BadInput:
+        """Return the error for a ``path`` that cannot be written."""
+        fix = _FIXES.get(cause.errno or 0, "allow writing there")
+        return cls.in_file(
+            path, f"cannot be written: {cause.strerror or cause}", f"{fix}, or choose another place"
+        )
 
 
 class MissingPart(TracetoolError):  # noqa: N818

@@ -240,7 +240,7 @@ def _write(table: pl.DataFrame, place: Place, kind: str, job: str, rank: int, sc
         write_parquet(table, folder / "part.parquet")
         place.store(folder, kind, key(job), f"rank={rank}")
     except OSError as error:
-        raise BadInput.in_file(place.name, f"cannot be written: {error.strerror or error}") from error
+        raise BadInput.unwritable(place.name, error) from error
 
 
 TASKS: Final = {"attribute": attribute_job, "classify": classify_job, "predict": predict_job}

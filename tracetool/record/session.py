@@ -15,7 +15,7 @@ from tracetool.record.child import Ended, run_child
 from tracetool.record.profilers import NAMES, WRITE_ON_SIGINT, default_profiler, profiled
 from tracetool.record.recording import SUFFIX, Recording
 from tracetool.record.sampler_process import Sampler
-from tracetool.tables.run_folder import clean_up
+from tracetool.tables.run_folder import check_place, clean_up
 
 Vendor = Literal["nvidia", "amd"]
 #: Repeats begin at moments that the sensor's rhythm does not know: a random share of this is added. [s]
@@ -152,6 +152,7 @@ def _check(plan: RecordPlan) -> None:
         raise BadInput(f"no profiler called {plan.profiler}", f"known: {', '.join(NAMES)}")
     if plan.repeat < 1 or plan.warm_up < 0 or plan.idle_s < 0 or plan.cool_down_s < 0:
         raise BadInput("--repeat must be at least 1 and times must not be negative")
+    check_place(plan.out)
     if not plan.out.absolute().parent.is_dir():
         raise BadInput.in_file(plan.out, "cannot be written: its folder does not exist", "make it first")
 

@@ -27,14 +27,28 @@ _PATIENCE_S: Final = 2.0
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # <fcntl.h>, <linux/fs.h>
 
 
+def check_place(target: Path) -> None:
+    """Check that another folder can take the place of ``target``.
+
+    Raises
+    ------
+    BadInput
+        If none can: a mount point, and the working folder or one above it by the name of ``.`` or ``..``.
+    """
+    if target.name in ("", "..") or os.path.ismount(target.resolve()):
+        fix = f"name one in it: -o {target / 'run'}"
+        raise BadInput.in_file(target, "cannot be replaced: a run takes the place of a folder", fix)
+
+
 def check_replaceable(target: Path) -> None:
     """Check that a run may be written to ``target``.
 
     Raises
     ------
     BadInput
-        If it exists and is neither a run nor an empty folder.
+        If it exists and is neither a run nor an empty folder, or if no folder can take its place.
     """
+    check_place(target)
     if target.exists() and not (
         target.is_dir() and ((target / RUN_FILE).is_file() or not any(target.iterdir()))
     ):
@@ -51,7 +65,7 @@ def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     BadInput
-        If ``path`` exists and is neither a run nor an empty folder, or cannot be written.
+        If ``path`` exists and is neither a run nor an empty folder, or cannot be replaced or written.
     """
     target = Path(path)
     if target.is_symlink():  # the run it points to is replaced, the link stays
@@ -61,7 +75,7 @@ def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         new = Path(tempfile.mkdtemp(prefix=scratch_prefix(target), dir=target.parent))
     except OSError as error:
-        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+        raise BadInput.unwritable(target, error) from error
     old = new.with_name(new.name.replace(".new-", ".old-"))
     try:
         yield new
@@ -71,7 +85,7 @@ def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
         _sync(new)
         _put_in_place(new, target, old)
     except OSError as error:
-        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+        raise BadInput.unwritable(target, error) from error
     finally:
         if not target.exists() and old.exists():  # stopped between two renames
             old.rename(target)

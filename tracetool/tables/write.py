@@ -68,7 +68,7 @@ def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             prefix=scratch_prefix(target), suffix=target.suffix, dir=target.parent
         )
     except OSError as error:
-        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+        raise BadInput.unwritable(target, error) from error
     os.close(handle)
     temporary = Path(name)
     try:
@@ -79,6 +79,6 @@ def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         sync_file(temporary)
         temporary.replace(target)
     except OSError as error:
-        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+        raise BadInput.unwritable(target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
