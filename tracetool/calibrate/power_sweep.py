@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, nnls
 
-from tracetool.core.arrays import Bools, Floats, Ints, Texts
-from tracetool.core.number_text import counted
+from tracetool.core.arrays import Bools, Floats, Ints, Texts, mean_size
+from tracetool.core.figures import counted
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
 
@@ -71,7 +71,7 @@ class SweepFit:
     @property
     def error(self) -> float:
         """Mean absolute relative error."""
-        return float(np.mean(np.abs(self.residual)))
+        return mean_size(self.residual)
 
     def notes(self, *, idle: bool) -> list[str]:
         """Return sentences on the data behind the fit; ``idle``: whether the idle GPU was read too."""

@@ -18,6 +18,7 @@ from tracetool.calibrate.power_rows import (
     rows_of_utilization,
 )
 from tracetool.calibrate.power_sweep import SweepRows
+from tracetool.calibrate.voltage_fit import SUPPLY_V
 from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
@@ -47,8 +48,6 @@ _SHORT_LOOP_US = 1e5
 _SAMPLE_US = 1e6
 #: Power above idle over that believed of the counts: no GPU strays further, either way.
 _MOST_OFF: Final = 3.5
-#: Lowest and highest supply of a core: outside, a reading is none of it, or not in millivolts. [V]
-_SUPPLY_V: Final = (0.3, 1.6)
 _SMEARED: Final = "its work cannot have drawn this power: the sensor averaged over more than it"
 
 
@@ -150,12 +149,12 @@ def _supply_v(name: str, read_mv: pl.Series) -> Floats | None:
     """Return readings of the supply, NaN where there is none; None of too few for a curve. Shape (n,). [V]"""
     volts = read_mv.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy() / 1e3
     volts = np.where(volts > 0, volts, np.nan)  # a sensor that is asleep
-    odd = volts[(volts < _SUPPLY_V[0]) | (volts > _SUPPLY_V[1])]
+    odd = volts[(volts < SUPPLY_V[0]) | (volts > SUPPLY_V[1])]
     if odd.size:
         raise BadInput.in_file(
             name,
             f"states {1e3 * odd[0]:g} in supply_mv, which no core is supplied with",
-            f"millivolts, {1e3 * _SUPPLY_V[0]:g} to {1e3 * _SUPPLY_V[1]:g}",
+            f"millivolts, {1e3 * SUPPLY_V[0]:g} to {1e3 * SUPPLY_V[1]:g}",
         )
     return volts if np.isfinite(volts).sum() >= 5 else None
 

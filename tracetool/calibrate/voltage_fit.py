@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from scipy.optimize import least_squares
 
 from tracetool.core.arrays import Floats
 from tracetool.hardware.voltage import VoltageCurve
 
+#: Lowest and highest supply of a core: outside, a reading is none of it, or not in millivolts. [V] A prior.
+SUPPLY_V: Final = (0.3, 1.6)
 #: Steepest rise of a core's voltage with its clock that a fit looks at. [V/GHz] A prior.
 _STEEPEST = 20.0
 
@@ -30,6 +34,7 @@ def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCu
     good = np.isfinite(supply_v) & np.isfinite(clock_mhz)
     clock, volt = clock_mhz[good], supply_v[good]
     low, span = float(volt.min()), float(np.ptp(clock))
+    lowest, highest = SUPPLY_V
 
     def curve(x: Floats) -> VoltageCurve:
         return VoltageCurve(float(x[0]), float(x[1]), max(float(x[2]), 0.0), max(float(x[3]), 0.0), 2.0, True)
@@ -41,7 +46,7 @@ def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCu
         optimum = least_squares(
             lambda x: curve(x).at(clock) - volt,
             np.array([low, knee, rise / 2, rise / 2]),
-            bounds=([0.3, clock.min() - 1.0, 0.0, 0.0], [1.6, clock.max() + 1.0, _STEEPEST, 50.0]),
+            bounds=([lowest, clock.min() - 1.0, 0.0, 0.0], [highest, clock.max() + 1.0, _STEEPEST, 50.0]),
             x_scale=[0.1, 100.0, 0.3, 0.5],
         )
         if best is None or optimum.cost < best.cost:

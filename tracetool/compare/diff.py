@@ -18,7 +18,7 @@ from tracetool.compare.diff_run import accuracy_of, diff_run
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.run_side import LoadedRun, Reading, chosen_basis, expand, load_run
-from tracetool.compare.sides import Side, make_side
+from tracetool.compare.sides import Side, make_side, same_clock
 from tracetool.compare.spread import Spread, repeated, single_run_prior
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.arrays import Floats
@@ -122,8 +122,6 @@ def _most(shares: Floats) -> str:
 
 __all__ = ["accuracy_of", "diff_run", "diff_runs", "diff_sides", "load_sides"]
 
-#: Clocks closer than this are one clock. [1]
-_SAME_CLOCK: Final = 0.005
 _NO_RATIOS: Final = {
     "side": pl.String, "class": pl.Int64, "clock_time_ratio": pl.Float64, "clock_power_ratio": pl.Float64,
     "work_s": pl.Float64,
@@ -256,7 +254,7 @@ def _clock_ratios(
     """Return the effect of the change of clock alone on each class, by the model, and each class's work."""
     clocks = [s.clock_mhz for s in sides]
     recorded = all(r.clock_recorded for r in (*base, *head))
-    differ = abs(clocks[1] / clocks[0] - 1.0) > _SAME_CLOCK and recorded
+    differ = not same_clock(*clocks) and recorded
     ratios = []
     asks = (base, head) if reshaped else (base,) if differ else ()
     for name, runs, side in zip(("base", "head"), asks, sides, strict=False):

@@ -15,7 +15,7 @@ from tracetool.compare.matched import model_error_j
 from tracetool.compare.sides import Side
 from tracetool.compare.steps import Figure, step_sums, within
 from tracetool.compare.thresholds import Threshold
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Floats, per
 from tracetool.core.errors import BadInput
 
 #: The scope that stands for every family (or group, where runs are compared by groups) with at least this
@@ -24,15 +24,11 @@ EVERY_FAMILY: Final = "*"
 LEAST_SHARE: Final = 0.01
 
 
-def _ratio(energy: Floats, time: Floats) -> Floats:
-    return np.divide(energy, time, out=np.zeros_like(energy), where=time > 0)
-
-
 #: What each metric makes of energy and time.
 FIGURES: Final[Mapping[str, Figure]] = {
     "energy": lambda energy, time: energy,  # noqa: ARG005
     "time": lambda energy, time: time,  # noqa: ARG005
-    "power": _ratio,
+    "power": per,
     "edp": lambda energy, time: energy * time,
 }
 

@@ -21,6 +21,19 @@ _STEP: Final = r"(?i)(?:^|[^a-z])(?:profilerstep|step|iteration|iter|batch)[^a-z
 _APART = "\x1f"
 
 
+#: Clocks closer than this are one clock. [1] A prior: less than a step of any driver.
+_SAME_CLOCK: Final = 0.005
+
+
+def same_clock(base_mhz: float, head_mhz: float) -> bool:
+    """Whether nothing tells the clocks of two sides apart, one of them not known included.
+
+    >>> same_clock(1200.0, 1205.0), same_clock(1200.0, 1215.0)
+    (True, False)
+    """
+    return not abs(head_mhz / base_mhz - 1.0) > _SAME_CLOCK
+
+
 @dataclass(frozen=True)
 class RunClasses:
     """One run of a side.

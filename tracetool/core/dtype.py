@@ -24,6 +24,9 @@ ACTIVATIONS: Final[dict[str, str]] = {
     "int4_wo": "bf16", "int8_wo": "bf16", "sq": "int8", "w4a16_mxfp4": "bf16", "w4a8_mxfp4_mxfp8": "mxfp8",
 }  # fmt: skip
 
+#: Floats of 16 bits. By definition.
+HALF: Final = ("bf16", "fp16")
+
 #: Spellings profilers and libraries write, lower case, to ours.
 SPELLINGS: Final[dict[str, str]] = {
     "float": "fp32", "float32": "fp32", "f32": "fp32", "single": "fp32", "at::float": "fp32",

@@ -26,10 +26,11 @@ meaning
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import tomli
 
@@ -39,6 +40,9 @@ _STATED = frozenset({"value", "unit", "kind", "source", "meaning"})
 _KEYS = _STATED | {"low", "high", "choices", "told", "fitted", "carried", "pace"}
 _PACES = frozenset({"", "memory", "l2", "one_l2", "dram", "pairs", "tensor_memory", "table"})
 _KINDS = frozenset({"measured", "datasheet", "fitted", "prior"})
+
+
+_Rates = TypeVar("_Rates")
 
 
 @cache
@@ -69,6 +73,11 @@ def read_coefficients(package: str, name: str = "law") -> Mapping[str, Mapping[s
 def values_of(section: Mapping[str, Coefficient]) -> Mapping[str, float]:
     """Return the values of a section's coefficients."""
     return MappingProxyType({key: coefficient.value for key, coefficient in section.items()})
+
+
+def rates_of(kind: type[_Rates], given: Mapping[str, float], priors: Mapping[str, float]) -> _Rates:
+    """Return rates of a kind, a dataclass of numbers: each as given, else its prior."""
+    return kind(**{f.name: given.get(f.name, priors[f.name]) for f in fields(kind)})  # type: ignore[arg-type]
 
 
 def _coefficient(where: str, entry: Mapping[str, Any]) -> Coefficient:

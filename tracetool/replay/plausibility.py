@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
@@ -11,18 +9,13 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.families.formats import multiplied_format
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.priors import prior_number
 from tracetool.model.anchor import Anchor
 from tracetool.model.dynamic import tensor_key
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.power_transfer import with_base_under
-
-#: Least energy of an operation, of what its process takes for random operands.
-_LEAST_ENERGY: Final = prior_number("plausible.least_energy")
-#: A reading this far beyond a bound is no rounding.
-_SLACK: Final = 1.02
+from tracetool.replay.predicted_breaches import LEAST_ENERGY, SLACK
 
 
 def plausibility_notes(
@@ -49,7 +42,7 @@ def plausibility_notes(
     read = anchor.measured & (anchor.power_w > 0)
     notes = [*_base(anchor, read, gpu, power), *_limits(anchor, read, gpu, predicted, limit_w)]
     occupied = rows.number("blocks") / gpu.sm_count
-    beyond = rows.number("act_sm") > _SLACK * np.minimum(occupied, 1.0) + 1.0 / gpu.sm_count
+    beyond = rows.number("act_sm") > SLACK * np.minimum(occupied, 1.0) + 1.0 / gpu.sm_count
     if int(beyond.sum()):
         notes.append(
             f"{_rows(beyond)} more active SMs than the grid has blocks for: their act_sm is doubtful"
@@ -84,14 +77,14 @@ def _base(anchor: Anchor, read: Bools, gpu: Gpu, power: PowerCalibration) -> lis
 def _limits(anchor: Anchor, read: Bools, gpu: Gpu, predicted: Prediction, limit_w: float | None) -> list[str]:
     notes = []
     highest = max(gpu.power_limit_w, float(np.nan_to_num(gpu.power_limit_max_w)))
-    over = read & (anchor.power_w > _SLACK * highest)
+    over = read & (anchor.power_w > SLACK * highest)
     if over.any():
         most = float(anchor.power_w[over].max())
         notes.append(
             f"{_rows(over)} up to {most:.4g} W, above the highest limit of {gpu.name} ({highest:.4g} W)"
         )
     cap = limit_w or (max(highest, float(anchor.power_w[read].max(initial=0.0))))
-    if (predicted.power_w > _SLACK * cap).any():
+    if (predicted.power_w > SLACK * cap).any():
         notes.append(f"power of {predicted.power_w.max():.4g} W is above the cap of {cap:.4g} W at any clock")
     return notes
 
@@ -112,7 +105,7 @@ def _energy(
     tensor = np.array([pj[tensor_key(str(name))] for name in formats], np.float64)
     volt: Floats = core_voltage_v(gpu, np.where(read, anchor.clock_mhz, gpu.clock_min_mhz), power)
     needed = (
-        _LEAST_ENERGY
+        LEAST_ENERGY
         * volt**2
         * (tensor * work.tensor_flops + pj["fp32"] * work.fp32_flops + pj["fp64"] * work.fp64_flops)
     )

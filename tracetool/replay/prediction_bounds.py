@@ -20,10 +20,10 @@ from tracetool.model.power_priors import prior_calibration
 from tracetool.replay.power import PowerCurve
 
 #: Energy of an operation over what its process takes for random operands, at least and at most. [1]
-_LEAST_ENERGY: Final = prior_number("plausible.least_energy")
+LEAST_ENERGY: Final = prior_number("plausible.least_energy")
 _MOST_ENERGY: Final = prior_number("plausible.most_energy")
 #: A figure this far beyond a bound is no rounding. [1]
-_SLACK: Final = 1.02
+SLACK: Final = 1.02
 #: Pipes of the SMs: they are busy at most where a block is.
 _PIPES: Final = ("tensor", "fp32", "fp64", "int", "sfu", "shared")
 #: Time constants of the governor that a mean power is taken over, and what idle time before adds to it. [1]
@@ -74,7 +74,7 @@ def mean_over_cap(curve: PowerCurve, cap_w: float, time_constant_s: float) -> li
     edges = first + length * np.arange(count + 1, dtype=np.float64)
     means = np.diff(curve.energy_until(edges, 0.0)) / (length * 1e-9)
     # One time constant of what was left under the cap may go over it.
-    over = means > _SLACK * cap_w * (1.0 + 1.0 / _CONSTANTS)
+    over = means > SLACK * cap_w * (1.0 + 1.0 / _CONSTANTS)
     if not over.any():
         return []
     text = f"breach: mean power of {means.max():.4g} W over {length * 1e-6:.3g} ms is above the cap of"
@@ -89,11 +89,11 @@ def _utilization(rows: OperatorColumns, gpu: Gpu, predicted: Prediction) -> list
     beyond = np.zeros(len(rows), np.bool_)
     for unit in (*timing.busy_s, "sm_active"):
         share = timing.sm_active if unit == "sm_active" else timing.busy_s[unit] / safe
-        if (share > _SLACK).any():
-            text = f"breach: utilization of {unit} is {share.max():.3g} in {_rows(share > _SLACK)}"
+        if (share > SLACK).any():
+            text = f"breach: utilization of {unit} is {share.max():.3g} in {_rows(share > SLACK)}"
             notes.append(f"{text}, above 1: its work or its time is wrong")
         if unit in _PIPES and (blocks > 0).any():
-            beyond |= (share > _SLACK * occupied + 1.0 / gpu.sm_count).any(axis=1) & (blocks > 0)
+            beyond |= (share > SLACK * occupied + 1.0 / gpu.sm_count).any(axis=1) & (blocks > 0)
     if beyond.any():
         notes.append(f"breach: {_rows_do(beyond, 'keep')} more of the SMs busy than the grid has blocks for")
     return notes
@@ -102,7 +102,7 @@ def _utilization(rows: OperatorColumns, gpu: Gpu, predicted: Prediction) -> list
 def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]:
     """Predicted power below what the GPU draws with nothing running."""
     base = np.minimum(idle_power_w(gpu, predicted.clock_mhz, power), predicted.idle_w)
-    under = (predicted.power_w * _SLACK < base) & (predicted.timing.duration_s > 0)
+    under = (predicted.power_w * SLACK < base) & (predicted.timing.duration_s > 0)
     if not under.any():
         return []
     least = predicted.power_w[under].min()
@@ -119,7 +119,7 @@ def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: Power
     volt: Floats = core_voltage_v(gpu, predicted.clock_mhz, power)
     usual_j = operations[:, None] * volt**2 * 1e-12
     drawn = predicted.energy_j
-    short = (usual_j > 0) & (drawn < _LEAST_ENERGY * usual_j)
+    short = (usual_j > 0) & (drawn < LEAST_ENERGY * usual_j)
     notes = []
     if short.any():
         notes.append(

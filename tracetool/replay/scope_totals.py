@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Texts
+from tracetool.core.arrays import Bools, Floats, Texts, per
 from tracetool.core.operators import OperatorColumns, distinct_texts
 from tracetool.core.prediction import Prediction
 from tracetool.families.registry import families_where
@@ -118,7 +118,7 @@ def budget(
     }
     columns |= _run_columns(columns, work, window, of(np.ones(len(work.rows), np.bool_)))
     throttled = (work.time_s * work.predicted.throttled_share)[~copies].sum(0)
-    columns["throttled_share"] = _per(throttled, columns["kernel_time_ms"] * 1e-3)
+    columns["throttled_share"] = per(throttled, columns["kernel_time_ms"] * 1e-3)
     return [
         {name: values[j].item() for name, values in columns.items()}
         for j in range(len(work.predicted.requested_mhz))
@@ -132,7 +132,7 @@ def _work_columns(stem: str, work: DeviceWork, which: Bools, spread: Spread) -> 
     return {
         **_bounded(f"{stem}time{{}}_ms", time * 1e3, *(side * 1e3 for side in spread.time_s)),
         **_bounded(f"{stem}energy{{}}_j", energy, *spread.energy_j),
-        **_bounded(f"{stem}power{{}}_w", _per(energy, time), _per(below, time), _per(above, time)),
+        **_bounded(f"{stem}power{{}}_w", per(energy, time), per(below, time), per(above, time)),
     }
 
 
@@ -167,7 +167,7 @@ def _run_columns(
     peak = window.peak_w
     return {
         **_bounded("energy{}_j", energy, *sides),
-        **_bounded("mean_power{}_w", _per(energy, span), *(_per(side, span) for side in power)),
+        **_bounded("mean_power{}_w", per(energy, span), *(per(side, span) for side in power)),
         **_bounded("peak_power{}_w", peak, peak * (1.0 - low), peak * (high - 1.0)),
     }
 
@@ -249,8 +249,3 @@ def energy_parts(parts_j: Sequence[dict[str, float]], records: list[dict[str, An
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
     """Return part over whole, 1 where the whole is nothing."""
     return np.divide(numerator, denominator, out=np.ones_like(numerator), where=denominator > 0)
-
-
-def _per(numerator: Floats, denominator: Floats) -> Floats:
-    """Return part over whole, 0 where the whole is nothing."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

@@ -12,10 +12,9 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.core.dtype import HALF
 from tracetool.families import names
 from tracetool.replay.operator_tables import InputTable, read_table
-
-_HALF: Final = ("bf16", "fp16")
 
 
 def with_score_traffic(frame: pl.DataFrame) -> pl.DataFrame:
@@ -55,7 +54,7 @@ def _with_casts(frame: pl.DataFrame) -> pl.DataFrame:
         ((pl.col("op") == names.ELEMENTWISE) & (pl.col("dtype") == "fp32"))
         & ((pl.col("reads") == 1) & (pl.col("writes") == 1))
         & ((_beside("op", before=True) == names.GEMM) & (_beside("batch", before=True) > 1))
-        & narrow.is_in(_HALF)
+        & narrow.is_in(HALF)
         & ((_beside("op", before=False) == names.SOFTMAX) & (_beside("dtype", before=False) == "fp32"))
     ).fill_null(value=False)
     return frame.with_columns(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tracetool.sources.spill import Spill
 
 Domain = Literal["utc", "local", "boot", "session", "none"]
+#: Start of 2015 (UTC): nanoseconds before it are not since 1970. [ns] A prior: no trace read is older.
+NS_2015: Final = 1_420_070_400_000_000_000
 
 
 @dataclass(frozen=True)

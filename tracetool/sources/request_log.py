@@ -17,6 +17,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.io.csv_file import has_columns, read_csv
 from tracetool.sources.io.json_lines import decoded_lines
 from tracetool.sources.io.text import decode, head_bytes, read_text
+from tracetool.tables.benchmark_windows import LATEST_S
 
 #: Columns of :func:`read_requests`; times in UTC.
 COLUMNS: Final = {
@@ -40,8 +41,8 @@ _TABLE: Final = {
     "output_tokens": (["output_tokens_actual", "output_num_tokens"], _F),
     "success": (["success"], pl.String()),
 }
-#: Times since 1970 of requests: from 2001 to 2286. [s]
-_EARLIEST_S, _LATEST_S = 1e9, 1e10
+#: Times since 1970 of requests: from 2001 on. [s] A prior.
+_EARLIEST_S: Final = 1e9
 
 
 def is_request_log(path: str | os.PathLike[str]) -> bool:
@@ -148,7 +149,7 @@ def _table_rows(file: Path) -> tuple[pl.DataFrame, int]:
     with_times = timed.filter(
         pl.all_horizontal(pl.col("start", "end").is_finite()), pl.col("start") < pl.col("end")
     )
-    dated = with_times.filter(pl.col("start") > _EARLIEST_S, pl.col("end") < _LATEST_S)
+    dated = with_times.filter(pl.col("start") > _EARLIEST_S, pl.col("end") < LATEST_S)
     if with_times.height and not dated.height:
         first_s = float(with_times.select(pl.col("start").min()).item())
         raise BadInput.in_file(

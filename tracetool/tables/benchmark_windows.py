@@ -14,8 +14,8 @@ from tracetool.core.errors import BadInput
 _FOLDER: Final = "windows"
 _LARGEST: Final = 1 << 24
 _MOST: Final = 10_000
-#: Seconds since 1970 that are taken for times of a benchmark. [s]
-_LATEST_S: Final = 1e10
+#: Times since 1970 lie before this, in 2286. [s] A prior: more digits are of milliseconds.
+LATEST_S: Final = 1e10
 START, END = "benchmark_start_time_unix", "benchmark_end_time_unix"
 
 
@@ -74,5 +74,5 @@ def _times(window: dict[str, Any]) -> tuple[int, int] | None:
 
 def _seconds(value: object) -> float:
     """Return a time, not a number where it is none. [s]"""
-    plausible = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LATEST_S
+    plausible = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < LATEST_S
     return float(value) if plausible else math.nan  # type: ignore[arg-type]

@@ -11,13 +11,12 @@ import polars as pl
 from tracetool.compare.energy_difference.classes import WorkClasses
 from tracetool.compare.energy_difference.factors import MatchedWork
 from tracetool.compare.energy_difference.matching import matched_classes
+from tracetool.compare.sides import same_clock
 from tracetool.core.arrays import Floats
 from tracetool.replay.predict_run import predict_run
 
 #: Texts of a class that name its row.
 NAMED: Final = ("name", "operator", "module", "family")
-#: Clocks closer than this are one clock. [1]
-_SAME_CLOCK: Final = 0.005
 _FIGURES: Final = ("launches", "calls", "time_s", "energy_j", "flops", "dram_bytes", "roof_s", "roof_there_s")
 
 
@@ -105,7 +104,7 @@ def _clock_ratios(sides: Sequence[WorkClasses], *, foreign: bool) -> tuple[pl.Da
     base, head = sides
     if foreign or not (base.clock_stated and head.clock_stated):
         return None
-    if abs(head.clock_mhz / base.clock_mhz - 1.0) <= _SAME_CLOCK:
+    if same_clock(base.clock_mhz, head.clock_mhz):
         return None
     predicted = predict_run(base.cut.run, base.gpu, sorted([base.clock_mhz, head.clock_mhz]))
     assert predicted.replays is not None

@@ -18,7 +18,9 @@ from tracetool.families.attention.latent_hosts import (
     VLLM,
     issued,
 )
+from tracetool.families.attention.prefill import LATENCY_CLK, MEMORY_NORM, WARPS_ROWS
 from tracetool.families.attention.problem import EXPONENTIALS
+from tracetool.families.attention.tile_sizes import KEY_TILE
 from tracetool.families.attention.tiling import causal_tiles
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
@@ -26,12 +28,8 @@ from tracetool.families.loops import graph_steps_s, launch_pace
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Keys of a tile. [tokens] A prior, as of other attention (docs/families/prefill.md).
-KEY_TILE = 64.0
-#: From the launch to the first product. [clk] As fitted to other attention (docs/families/prefill.md).
-LATENCY_CLK = 1900.0
-#: p-norms: products with exponentials, cores with memory. [1] Both a prior, as of other attention.
-MIX_NORM, MEMORY_NORM = 2.5, 6.0
+#: p-norm of products with exponentials. [1] A prior, as of other attention.
+MIX_NORM = 2.5
 #: Share of the L2 near an SM that a working set may fill before it is read from memory, and how sharply that
 #: sets in. [1] A fit of 13 tables of three libraries: 0.35 of the L2 of A100, H100 and H200, which two
 #: partitions halve, 0.7 of an L40S's, which is whole.
@@ -39,8 +37,6 @@ L2_SHARE, L2_SHARPNESS = 0.7, 4.0
 #: Share of a partly filled last wave that is waited for. [1] A fit: left free, 15 tables give 0.03 to 0.15
 #: and err as much.
 TAIL_SHARE = 0.08
-#: Queries a group of four warps holds. [rows] By definition of ``wgmma``, as in other attention.
-WARPS_ROWS = 64.0
 #: Most that products of 8 bits gain over those of 16. [1] By definition of tensor cores.
 NARROW_GAIN = 2.0
 

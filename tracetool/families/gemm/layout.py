@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tracetool.core.arrays import Bools, Floats, Ints
-from tracetool.families.coefficients import read_coefficients, values_of
+from tracetool.families.coefficients import rates_of, read_coefficients, values_of
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class TileRates:
     @classmethod
     def of(cls, coefficients: Mapping[str, float]) -> TileRates:
         """Return the rates given, else priors; then no part of a wave is drained and no B used again."""
-        return cls(**{f.name: coefficients.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
+        return rates_of(cls, coefficients, _PRIORS)
 
 
 _DATA = read_coefficients(__package__)

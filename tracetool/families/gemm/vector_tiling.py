@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
-from tracetool.families.coefficients import read_coefficients, values_of
+from tracetool.families.coefficients import rates_of, read_coefficients, values_of
 from tracetool.families.gemm.layout import Products, TilePlan
 from tracetool.hardware.gpu import Gpu
 
@@ -70,7 +70,7 @@ class VectorRates:
     @classmethod
     def of(cls, coefficients: Mapping[str, float]) -> VectorRates:
         """Return the rates given; one that is not is its prior."""
-        return cls(**{f.name: coefficients.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
+        return rates_of(cls, coefficients, _PRIORS)
 
 
 _DATA = read_coefficients(__package__, "vector_law")

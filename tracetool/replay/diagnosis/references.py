@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Texts
+from tracetool.core.dtype import HALF
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.predict import predict_rows
 
-#: Formats of 16 bits, and those that run at a fraction of their rate.
-HALF: Final = ("bf16", "fp16")
+#: Formats of products that run at a fraction of the rate of 16 bits.
 WIDE: Final = ("fp32", "tf32")
 #: Multiple that N and K have for kernels that load 16 bytes at once. [elements of 16 bits]
 #: CUTLASS, "efficient GEMM": alignment of 128 bits.
@@ -56,12 +57,15 @@ class Products:
     @property
     def half(self) -> Bools:
         """Products of 16 bits. Shape (s,)."""
-        return np.asarray(self.known & np.isin(self.rows.text("dtype").astype(str), HALF))
+        return self._of(HALF)
 
     @property
     def wide(self) -> Bools:
         """Products of FP32 or TF32. Shape (s,)."""
-        return np.asarray(self.known & np.isin(self.rows.text("dtype").astype(str), WIDE))
+        return self._of(WIDE)
+
+    def _of(self, formats: Sequence[str]) -> Bools:
+        return np.asarray(self.known & np.isin(self.rows.text("dtype").astype(str), formats))
 
     @property
     def odd(self) -> Bools:

@@ -12,7 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.progress import Progress
 from tracetool.sources.columns import clean_text
 from tracetool.sources.devices import device_rows
-from tracetool.sources.format import Clock, Trace
+from tracetool.sources.format import NS_2015, Clock, Trace
 from tracetool.sources.linking import link_launches
 from tracetool.sources.pytorch.events import EventReader
 from tracetool.sources.pytorch.records import Header, ProfilerEvent
@@ -21,7 +21,6 @@ from tracetool.sources.spill import Spill
 
 #: Bytes of JSON decoded at once: their events stay in the processor's cache until their fields are taken.
 CHUNK_BYTES = 1 << 18
-NS_2015 = 1_420_070_400_000_000_000
 #: Kineto converts device time to the host's clock in the process: microseconds, on an NTP-grade clock.
 ANCHOR_ERROR_NS = 1e6
 

@@ -13,3 +13,9 @@ METRICS: dict[str, tuple[str, float]] = {
     "gpu_average_package_power": ("#power", 1.0),
     "gpu_energy_consumed": ("energy_j", 1e-6), "gpu_clock": ("clock_mhz", 1.0),
 }  # fmt: skip
+
+#: Fields of DCGM's power by our columns, and what kind of reading each is; None is the sensor's own mean.
+DCGM_POWERS = {"#power": "DCGM_FI_DEV_POWER_USAGE", "#instant": "DCGM_FI_DEV_POWER_USAGE_INSTANT"}
+DCGM_KINDS: dict[str, str | None] = {
+    "DCGM_FI_DEV_POWER_USAGE": None, "DCGM_FI_DEV_POWER_USAGE_INSTANT": "instant",
+}  # fmt: skip

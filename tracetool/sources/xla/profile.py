@@ -13,7 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.devices import device_rows
-from tracetool.sources.format import Clock, ReadOptions, Trace
+from tracetool.sources.format import NS_2015, Clock, ReadOptions, Trace
 from tracetool.sources.io.protobuf import BrokenMessage
 from tracetool.sources.io.text import unpacked_bytes
 from tracetool.sources.linking import link_launches
@@ -24,7 +24,6 @@ from tracetool.sources.xla.planes import Event, Plane, Value, planes
 _GPU: Final = re.compile(r"^/device:GPU:(\d{1,9})")
 #: Readings of the driver's that newer profilers keep (CUPTI's environment records).
 _READINGS = frozenset(("power_mw", "gpu_temp_c"))
-_NS_2015 = 1_420_070_400_000_000_000
 #: The host's wall clock when the profile began; device times are converted to it by the profiler.
 _ANCHOR_ERROR_NS = 1e6
 
@@ -164,11 +163,11 @@ def _set_clock(trace: Trace, listed: list[Plane]) -> None:
     """State the file's clock: the profile's start in UTC is beside the events of newer files."""
     begun = next((v for p in listed if isinstance(v := p.stats.get("profile_start_time"), int)), 0)
     first = trace.activities["start_ns"].min() if trace.activities.height else None
-    if isinstance(first, int) and first >= _NS_2015:
+    if isinstance(first, int) and first >= NS_2015:
         trace.clock = Clock(
             "utc", 0, _ANCHOR_ERROR_NS, basis="wall clock of the host, as the profiler wrote it"
         )
-    elif _NS_2015 <= begun < 1 << 62:
+    elif NS_2015 <= begun < 1 << 62:
         trace.clock = Clock(
             "utc", begun, _ANCHOR_ERROR_NS, basis="the profile's start, as the profiler wrote it"
         )

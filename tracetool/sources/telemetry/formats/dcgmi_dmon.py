@@ -12,6 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.exporters import DCGM_KINDS, DCGM_POWERS
 from tracetool.sources.telemetry.localtime import Line, clock_of, stamp_times, stamped_lines
 from tracetool.sources.telemetry.readings import power_rows
 
@@ -27,11 +28,6 @@ _LABELS = {
 }  # fmt: skip
 _ROW = re.compile(r"^\s*GPU(?:-I|-CI)?\s+(\d{1,4})\s+(.*)$")
 _HEAD = re.compile(r"^\s*#?\s*Entity\b", re.IGNORECASE)
-_POWERS = {"#power": "DCGM_FI_DEV_POWER_USAGE", "#instant": "DCGM_FI_DEV_POWER_USAGE_INSTANT"}
-_KINDS: dict[str, str | None] = {
-    "DCGM_FI_DEV_POWER_USAGE": None,
-    "DCGM_FI_DEV_POWER_USAGE_INSTANT": "instant",
-}
 
 
 def sniff(probe: Probe) -> float:
@@ -99,7 +95,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
             "temperature_c",
             "utilization",
         ),
-        _POWERS, _KINDS,
+        DCGM_POWERS, DCGM_KINDS,
     )  # fmt: skip
     used = good["device"].unique().sort()
     trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)}).with_columns(

@@ -11,7 +11,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
-from tracetool.sources.telemetry.exporters import METRICS
+from tracetool.sources.telemetry.exporters import DCGM_KINDS, DCGM_POWERS, METRICS
 from tracetool.sources.telemetry.localtime import clock_of, stamp_times, stamped_lines
 from tracetool.sources.telemetry.meters import gpus_of_hosts, readings
 from tracetool.sources.telemetry.readings import power_rows
@@ -26,10 +26,6 @@ _HOST: Final = {
     "ipmi_dcmi_power_consumption_watts": ("node", "power_w", 1.0),
     "scaph_host_power_microwatts": ("node", "power_w", 1e-6),
 }
-_POWERS = {"#power": "DCGM_FI_DEV_POWER_USAGE", "#instant": "DCGM_FI_DEV_POWER_USAGE_INSTANT"}
-_KINDS: dict[str, str | None] = {
-    "DCGM_FI_DEV_POWER_USAGE": None, "DCGM_FI_DEV_POWER_USAGE_INSTANT": "instant",
-}  # fmt: skip
 _SAMPLE = r"^([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(\d{12,14}))?$"
 _LABELS: Final = {
     "uuid": ("UUID", "uuid", "gpu_uuid", "serial_number"), "index": ("gpu", "gpu_id"),
@@ -121,7 +117,7 @@ def _gpus(rows: pl.DataFrame) -> pl.DataFrame:
     )
     wide = long.group_by("time_ns", "device", "what", maintain_order=True).agg(pl.col("number").first())
     wide = wide.pivot("what", index=["time_ns", "device"], values="number")
-    return power_rows(wide, {c: f for c, f in _POWERS.items() if c in wide.columns}, _KINDS)
+    return power_rows(wide, {c: f for c, f in DCGM_POWERS.items() if c in wide.columns}, DCGM_KINDS)
 
 
 def _hosts(rows: pl.DataFrame) -> pl.DataFrame:
