@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from benchmarks.plain_integral import naive_energy
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute import attribute_activity
 from tracetool.measure.identify_sensor import identify_sensor

@@ -18,9 +18,14 @@ from tests.report.hostile import HOSTILE
 from tracetool.compare.accuracy import Accuracy, accuracy_table, compare_signatures
 from tracetool.core.errors import BadInput
 from tracetool.report.accuracy import accuracy_view
-from tracetool.report.save import check_output, output_suffixes, save_table, save_view
+from tracetool.report.save import check_output, output_suffixes, save_view
 from tracetool.report.stream import save_stream
-from tracetool.tables.schema import load_schema
+from tracetool.report.view import View
+from tracetool.tables.schema import TableSchema, load_schema
+
+
+def save_table(frame: pl.DataFrame, path: Path, title: str = "t", schema: TableSchema | None = None) -> Path:
+    return save_view(View(title, frame, schema), path)
 
 
 def hostile_table() -> pl.DataFrame:

@@ -78,20 +78,6 @@ def grammars() -> tuple[Grammar, ...]:
     return tuple(sorted(by_file.values(), key=lambda g: g.rank))
 
 
-def read_name(name: str) -> Attributes:
-    """Return the attributes that one kernel name states; family ``unknown`` where no grammar reads it.
-
-    >>> read_name("ampere_sgemm_128x64_tn")["tile_m"], read_name("zzz")["family"]
-    (128, 'unknown')
-    """
-    return _with_loop(name, read_symbol(Symbol(name))[0])
-
-
-def _with_loop(name: str, stated: Attributes) -> Attributes:
-    """Add what the laws read of a kernel's inner loop."""
-    return {**stated, "access_pattern": access_pattern(name), "mma_arch": mma_arch(name)}
-
-
 def read_symbol(symbol: Symbol) -> tuple[Attributes, Grammar | None]:
     """Return the attributes that a symbol states and the grammar that read it."""
     for grammar in grammars():
@@ -151,7 +137,7 @@ def _read_some(names: tuple[str, ...]) -> pl.DataFrame:
     for name, symbol, open_gates in zip(names, symbols, gates, strict=True):
         readings = (grammar.read(symbol) for grammar in open_gates)
         attributes = next((reading for reading in readings if reading is not None), _UNKNOWN)
-        stated.append(_with_loop(name, attributes))
+        stated.append({**attributes, "access_pattern": access_pattern(name), "mma_arch": mma_arch(name)})
     return _table(pl.Series("name", names, dtype=pl.String), stated)
 
 

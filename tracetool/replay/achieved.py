@@ -19,8 +19,6 @@ PIPES: Final = {
     "fp16": "tensor_fp16", "bf16": "tensor_bf16", "tf32": "tensor_tf32", "fp8": "tensor_fp8",
     "int8": "tensor_int8", "fp64": "fp64",
 }  # fmt: skip
-#: Rates of groups, in the order they are shown.
-RATES: Final = ("tflops", "tbps", "flop_per_byte", "roofline_share", "gflop_per_joule")
 #: Sums that rates are made of, of launches whose shapes are known.
 SUMS: Final = ("shaped_flops", "shaped_bytes", "roof_s", "shaped_s", "shaped_j")
 

@@ -6,13 +6,10 @@ import os
 from functools import cache
 from pathlib import Path
 
-import polars as pl
-
 from tracetool.core.errors import BadInput
 from tracetool.core.registry import members
 from tracetool.report.renderer import Renderer
 from tracetool.report.view import View
-from tracetool.tables.schema import TableSchema
 from tracetool.tables.write import aside_file
 
 
@@ -64,26 +61,3 @@ def save_view(view: View, path: str | os.PathLike[str]) -> Path:
     with aside_file(target) as temporary:
         _renderers()[target.suffix.lower()].write(view, temporary)
     return target
-
-
-def save_table(
-    frame: pl.DataFrame,
-    path: str | os.PathLike[str],
-    *,
-    title: str = "",
-    schema: TableSchema | None = None,
-) -> Path:
-    """Write a table to ``path`` by its extension (.parquet .csv .json .md .html) and return the path.
-
-    Parameters
-    ----------
-    frame : DataFrame, shape (n, columns)
-        The table; all rows and columns are written.
-    path : path
-        File to write; an existing one is replaced only when the new one is complete.
-    title : str, optional
-        Heading of the Markdown and HTML outputs.
-    schema : TableSchema, optional
-        Tags the Parquet file and explains the columns.
-    """
-    return save_view(View(title or Path(path).stem, frame, schema), path)

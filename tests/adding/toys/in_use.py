@@ -17,7 +17,8 @@ from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.kernels.classify import NAMES, classify_names
 from tracetool.kernels.structure import describe
 from tracetool.replay.predict import predict_table
-from tracetool.report.save import output_suffixes, save_table
+from tracetool.report.save import output_suffixes, save_view
+from tracetool.report.view import View
 from tracetool.sources.detect import all_formats, detect
 
 
@@ -64,7 +65,7 @@ def test_use_of_the_toy_formats(tmp_path: Path) -> None:
 
 def test_use_of_the_toy_renderer(tmp_path: Path) -> None:
     assert ".toy" in output_suffixes()
-    file = save_table(pl.DataFrame({"a": [1], "b": ["x"]}), tmp_path / "t.toy")
+    file = save_view(View("t", pl.DataFrame({"a": [1], "b": ["x"]})), tmp_path / "t.toy")
     assert file.read_text("utf-8") == "a;b\n1;x\n"
 
 

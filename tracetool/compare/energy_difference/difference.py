@@ -51,11 +51,6 @@ class EnergyDifference:
     totals: pl.DataFrame
     notes: tuple[str, ...]
 
-    @property
-    def change_j(self) -> float:
-        """Energy of a unit of work, head less base. [J]"""
-        return float(self.totals["change_j"][-1])
-
 
 def energy_difference(
     base: Run,
