@@ -22,7 +22,6 @@ from benchmarks.plain_integral import naive_energy
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute import attribute_activity
 from tracetool.measure.identify_sensor import identify_sensor
-from tracetool.measure.naive_estimates import naive_energy
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import candidate_sensors

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 
 from tracetool.core.arrays import Bools, Floats, Ints, Texts, mean_size
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
 

@@ -230,7 +230,7 @@ def fleet_ask(
     where: str | PathLike,
     *,
     by: str = "job",
-    slowdown: float | str = questions.SLOWDOWN,
+    slowdown: float | str = queries.SLOWDOWN,
     head: str | PathLike | None = None,
 ) -> FleetTable:
     """Ask a data set: jobs, energy, outliers, savings, diff or report, as the commands of those names.
@@ -256,10 +256,10 @@ def fleet_ask(
     place = Place(where)
     allowed = stated_share(slowdown, "--slowdown")
     answers: dict[str, tuple[str, Callable[[], pl.DataFrame]]] = {
-        "jobs": ("Jobs", lambda: questions.jobs(place)),
-        "energy": (f"Energy by {by}", lambda: questions.energy(place, by)),
-        "outliers": ("GPUs by energy at equal work", lambda: questions.outliers(place)),
-        "savings": (report.savings_title(allowed), lambda: questions.savings(place, allowed)),
+        "jobs": ("Jobs", lambda: queries.jobs(place)),
+        "energy": (f"Energy by {by}", lambda: queries.energy(place, by)),
+        "outliers": ("GPUs by energy at equal work", lambda: queries.outliers(place)),
+        "savings": (report.savings_title(allowed), lambda: queries.savings(place, allowed)),
     }
     if question == "report":
         return FleetTable("Fleet", *report.page(place))

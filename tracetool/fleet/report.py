@@ -100,9 +100,9 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
         rows = queries.energy(place, by)
         answers.append(rows.insert_column(0, pl.Series("question", [title] * rows.height, dtype=pl.String)))
         blocks += _answer(title, rows, "energy_j", "J")
-    for title, unit in (("GPUs by energy at equal work", "%"), (savings_title(questions.SLOWDOWN), "J")):
+    for title, unit in (("GPUs by energy at equal work", "%"), (savings_title(queries.SLOWDOWN), "J")):
         try:
-            rows = questions.outliers(place) if unit == "%" else questions.savings(place, questions.SLOWDOWN)
+            rows = queries.outliers(place) if unit == "%" else queries.savings(place, queries.SLOWDOWN)
         except BadInput as error:
             blocks.append(Line(f"{title}: {error.line()}", "note"))
             continue

@@ -15,7 +15,7 @@ from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.power_transfer import with_base_under
-from tracetool.replay.predicted_breaches import LEAST_ENERGY, SLACK
+from tracetool.replay.prediction_bounds import LEAST_ENERGY, SLACK
 
 
 def plausibility_notes(

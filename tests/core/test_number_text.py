@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracetool.core.figures import number
+from tracetool.core.number_text import number
 
 
 @pytest.mark.parametrize(
