@@ -41,6 +41,5 @@ def test_a_source_named_twice_is_read_once(tmp_path: Path, capsys: pytest.Captur
     assert jobs.frame["job"].to_list() == ["a--step"]
     check_document("fleet ingest", jobs.to_dict())
     jobs.show()
-    assert "step.pt.trace.json is named more than once: it counts once" in capsys.readouterr().out.replace(
-        "\n", " "
-    )
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "step.pt.trace.json is named more than once: it counts once" in printed
