@@ -107,6 +107,14 @@ def test_a_log_of_nothing_but_zeros_is_refused(files: dict[str, Path]) -> None:
         attribute_activity(files["activity"], power=[files["log"]], tz="+00:00")
 
 
+def test_two_counters_in_one_column_are_refused(files: dict[str, Path]) -> None:
+    first_s = float(pl.read_csv(files["activity"])["start_us"].min()) * 1e-6 - 1.0  # type: ignore[arg-type]
+    counters = [f"{first_s + 0.1 * i:.3f},{20.0 * i + 1e6 * (i % 2)}" for i in range(100)]
+    files["log"].write_text("\n".join(["time,energy_j", *counters]) + "\n")
+    with pytest.raises(BadInput, match=r"has no power, and the energy counter went backwards 49 times"):
+        attribute_activity(files["activity"], power=[files["log"]], tz="+00:00", gpu="titan-rtx")
+
+
 def test_a_steady_log_tells_no_delay(files: dict[str, Path]) -> None:
     files["log"].write_text(files["log"].read_text().replace("300.00", "100.00"))
     row = identify_sensor(files["activity"], power=[files["log"]], tz="+00:00")[0].row()

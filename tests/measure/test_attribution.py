@@ -150,16 +150,17 @@ def test_a_counter_alone_is_enough() -> None:
     log = PowerLog("counter", polls, polls, polls, joules)
     checked = check_counter(log)
     assert checked is not None
-    assert (checked.resets, checked.usable) == (0, True)
-    again = check_counter(
-        replace(log, counter_j=np.where(polls > polls.mean(), joules - joules[0] - 500.0, joules))
-    )
-    assert again is not None
-    assert (again.resets, again.usable) == (1, False)
+    assert (checked.falls, checked.usable, checked.ratio) == (0, True, None)
+    later = polls > polls.mean()
+    again = replace(log, counter_j=np.where(later, joules - joules[later][0], joules))
+    rechecked = check_counter(again)
+    assert rechecked is not None
+    assert (rechecked.falls, rechecked.usable) == (1, True)
     timeline = build_timeline(made.start_s, made.end_s, made.label, 4, 2e-5)
     sensor = replace(sensor_of("hopper", "counter"), gain_sd=1e-4, offset_sd_w=0.01)
-    found = attribute_classes(observe(log, timeline, [sensor]))
-    assert np.abs(found.energy_j[:4] / made.energy_j - 1).max() < 0.10
+    for counted in (log, again):
+        found = attribute_classes(observe(counted, timeline, [sensor]), counter=counted)
+        assert np.abs(found.energy_j[:4] / made.energy_j - 1).max() < 0.10
 
 
 def test_the_sensor_behind_a_log_is_stated_in_milliseconds() -> None:

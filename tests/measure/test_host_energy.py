@@ -61,6 +61,17 @@ def test_power_and_counters_integrate_over_the_run_alone() -> None:
         assert row["power_w"] == pytest.approx(row["energy_j"] / 20.0)
 
 
+def test_a_counter_that_restarts_loses_that_second_alone() -> None:
+    """100 W over 200 s, one reading a second: 1 s of 200 is unseen, within what a row may leave out."""
+    time = np.arange(0.0, 241.0)
+    joules = 100.0 * np.where(time > 100.0, time - 101.0, time)
+    rows, _ = host_energy(_run(_rows("node", time, "energy_j", joules), start=20.0, end=220.0))
+    assert rows[0]["energy_j"] == pytest.approx(100.0 * 199.0)
+    short, notes = host_energy(_run(_rows("node", time, "energy_j", joules), start=90.0, end=110.0))
+    assert short == []
+    assert any("covers 95 %" in note for note in notes)
+
+
 def test_intervals_hold_the_energy_of_steps_between_readings() -> None:
     rng = np.random.default_rng(3)
     held = 0

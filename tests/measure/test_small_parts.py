@@ -84,7 +84,7 @@ def test_a_class_that_never_ran_has_energy_and_no_power() -> None:
 
 def test_ends_of_a_counter_lie_anywhere_within_a_tick() -> None:
     """Each end errs by a uniform share of 40 W x 0.5 s, whose deviation is that over the root of 12."""
-    error = _ends_error(np.array([0.0, 0.5]), np.array([-40.0, 30.0]), 0.5)
+    error = _ends_error(np.array([40.0, 30.0]), 0.5)
     assert error == pytest.approx(40.0 * 0.5 * np.sqrt(2 / 12))
 
 

@@ -23,8 +23,8 @@ from tracetool.measure.attributed_work import check_overlap
 from tracetool.measure.attribution import ClassEnergy, Identified, join_canceling
 from tracetool.measure.characterize import Characterized, Estimate
 from tracetool.measure.clock_fit import _pieces
-from tracetool.measure.counter import check_counter, counter_steps
-from tracetool.measure.design_matrix import Design, design, span_of
+from tracetool.measure.counter import check_counter, counter_log, counter_steps, counter_totals
+from tracetool.measure.design import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.identify_sensor import IdentifiedSensor, identify_sensor
@@ -64,22 +64,77 @@ def test_a_counter_may_be_wrong_by_a_tick_at_either_end() -> None:
     """100 W over 50 s, ticks of 1 s: 5,000 J are open by 2 x 100 J, 0.04 of them."""
     time = np.arange(0.0, 51.0)
 
-    def checked(rate: float) -> tuple[float, float, bool]:
+    def checked(rate: float) -> bool:
         check = check_counter(PowerLog("draw", time, np.full(51, 100.0), time, 100.0 * rate * time))
         assert check is not None
-        assert (check.tick_s, check.quantum_j, check.resets) == pytest.approx((1.0, 100.0 * rate, 0))
-        return check.ratio, check.ratio_sd, check.usable
+        assert (check.quantum_j, check.falls) == pytest.approx((100.0 * rate, 0))
+        assert check.ratio == pytest.approx(rate)
+        return check.usable
 
-    assert checked(1.0) == pytest.approx((1.0, 0.04 / 12.0**0.5, True))
-    assert checked(1.15)[2]  # 0.12 and the 0.04 of the ticks
-    assert not checked(1.17)[2]
-    assert not checked(0.83)[2]
+    assert checked(1.0)
+    assert checked(1.15)  # 0.12 and the 0.04 of the ticks
+    assert not checked(1.17)
+    assert not checked(0.83)
 
 
 def test_a_counter_is_read_where_both_its_time_and_its_value_are() -> None:
     time, energy = _one(0.0, 1.0, np.nan, 3.0, 4.0, 5.0), _one(5.0, np.nan, 7.0, 7.0, 7.0, 6.0)
-    moments, values = counter_steps(time, energy)
-    assert (moments.tolist(), values.tolist()) == ([0.0, 3.0], [5.0, 7.0])
+    moments, values, part = counter_steps(time, energy)
+    assert (moments.tolist(), values.tolist(), part.tolist()) == ([0.0, 3.0, 5.0], [5.0, 7.0, 6.0], [0, 0, 1])
+
+
+def _restarted(field: str) -> PowerLog:
+    """200 W for 20 s, a reading each tenth; the counter starts anew between 9.9 and 10 s."""
+    time = np.arange(0.0, 20.05, 0.1)
+    joules = 200.0 * np.where(time > 9.95, time - 10.0, time + 50.0)
+    return PowerLog(field, time, np.full(201, 200.0), time, joules)
+
+
+def test_a_counter_that_restarts_loses_that_interval_alone() -> None:
+    log = _restarted("draw")
+    shown = power_logs(
+        pl.DataFrame(
+            {
+                "time_ns": (log.counter_time_s * S).round().astype(np.int64),
+                "device": np.zeros(201, np.int32),
+                "power_w": pl.Series([None] * 201, dtype=pl.Float64),
+                "energy_j": log.counter_j,
+                "field": pl.Series([None] * 201, dtype=pl.String),
+                "power_kind": pl.Series([None] * 201, dtype=pl.String),
+            }
+        ),
+        0,
+        0,
+    )[0]
+    assert (shown.field, len(shown.time_s)) == ("counter", 199)
+    assert shown.power_w == pytest.approx(200.0)
+    as_power = counter_log(shown, 0.1)
+    assert as_power.power_w == pytest.approx(200.0)
+    assert 197 <= len(as_power.time_s) <= 199
+    assert not ((as_power.time_s > 9.95) & (as_power.time_s < 9.99)).any()
+    parts = counter_totals(log, 5.0, 15.0)
+    assert [round(end - begin, 6) for begin, end, _, _ in parts] == pytest.approx([4.9, 5.0])
+    assert [joules for _, _, joules, _ in parts] == pytest.approx([980.0, 1000.0])
+
+
+def test_what_is_said_of_a_counter_is_what_is_done() -> None:
+    beside, alone = check_counter(_restarted("draw")), check_counter(_restarted("counter"))
+    assert beside is not None
+    assert alone is not None
+    assert (beside.falls, beside.usable, alone.falls, alone.usable) == (1, True, 1, True)
+    assert beside.ratio == pytest.approx(1.0)
+    assert "agrees with integrated power (1.000" in beside.sentence()
+    assert "agrees" not in alone.sentence()
+    assert "nothing to check its rate against" in alone.sentence()
+    for check in (alone, beside):
+        assert check.quantum_j == pytest.approx(20.0)
+        assert "went backwards 1 time: each such interval is left out" in check.sentence()
+        assert "not used" not in check.sentence()
+    log = _restarted("counter")
+    two = check_counter(replace(log, counter_j=log.counter_j + np.where(np.arange(201) % 2, 0.0, 1e6)))
+    assert two is not None
+    assert not two.usable
+    assert "and is not used" in two.sentence()
 
 
 def test_a_log_speaks_of_what_its_first_filter_reaches_to_its_last_reading() -> None:

@@ -6,84 +6,102 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Floats
-from tracetool.core.number_text import counted
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.figures import counted
 from tracetool.measure.power_log import PowerLog
+from tracetool.sources.telemetry.units import integrals
 
-#: A counter this far from integrated power runs at a wrong rate: gains of GPUs differ by less.
+#: A counter this far from integrated power runs at a wrong rate: gains of GPUs differ by less. [1] A prior.
 _WRONG = 0.12
-#: Least time a check integrates. [s]
+#: Least time a check integrates. [s] A prior: twenty ticks of the slowest counter seen.
 _LEAST_S = 2.0
+#: More falls than one, and than this many per rise, are no restarts of one counter but noise, or two counters
+#: in one column: of these every second change is a fall. [1] A prior.
+_FALLS = 0.05
 
 
 @dataclass(frozen=True)
 class CounterCheck:
     """A counter against the power logged beside it."""
 
-    ratio: float  # counter over integrated power [1]
-    ratio_sd: float
-    quantum_j: float  # smallest step seen [J]
-    tick_s: float  # median time between changes as polled [s]
-    resets: int  # times it went backwards
+    ratio: float | None  # counter over integrated power [1]; None where the log has no power
+    quantum_j: float  # smallest rise seen [J]
+    rises: int
+    falls: int  # times it went backwards
     usable: bool
 
     def sentence(self) -> str:
         """Return the finding as a sentence."""
-        if self.resets:
-            return f"the energy counter went backwards {counted(self.resets, 'time')} and is not used"
-        shown = f"{self.ratio:.3f} of integrated power, steps of {self.quantum_j * 1e3:.3g} mJ"
+        steps = f"steps of {self.quantum_j * 1e3:.3g} mJ"
+        often = counted(self.falls, "time")
+        if too_many_falls(self.falls, self.rises):
+            changes = f"{self.rises + self.falls:,} changes (two in one column?)"
+            return f"the energy counter went backwards {often} in {changes} and is not used"
+        left_out = f"; it went backwards {often}: each such interval is left out" if self.falls else ""
+        if self.ratio is None:
+            unchecked = f"the log has an energy counter alone ({steps}) and nothing to check its rate against"
+            return unchecked + left_out
+        shown = f"{self.ratio:.3f} of integrated power, {steps}"
         if not self.usable:
             return f"the energy counter runs at a wrong rate ({shown}) and is not used"
-        return f"the energy counter agrees with integrated power ({shown})"
+        return f"the energy counter agrees with integrated power ({shown}){left_out}"
 
 
-def counter_steps(time_s: Floats, energy_j: Floats) -> tuple[Floats, Floats]:
-    """Return the moments a counter was first seen at each new value, and the values; no backward steps."""
+def too_many_falls(falls: int, rises: int) -> bool:
+    """Return whether a counter goes backwards too often to be one that is set to zero at times."""
+    return falls > max(1.0, _FALLS * rises)
+
+
+def counter_steps(time_s: Floats, energy_j: Floats) -> tuple[Floats, Floats, Ints]:
+    """Return the moments a counter was first seen at each new value, the values, and the part of each.
+
+    A fall begins a new part: between the last moment of one part and the first of the next nobody knows what
+    the counter gained. Each shape (m,), parts numbered from 0. [s], [J]
+    """
     good = np.isfinite(time_s) & np.isfinite(energy_j)
     time, energy = time_s[good], energy_j[good]
-    fresh = np.flatnonzero(np.diff(energy, prepend=-np.inf) > 0)
-    return time[fresh], energy[fresh]
+    change = np.diff(energy, prepend=-np.inf)
+    changed = change != 0
+    return time[changed], energy[changed], np.cumsum(change < 0)[changed]
 
 
 def check_counter(log: PowerLog) -> CounterCheck | None:
-    """Compare a log's counter with the integral of its power.
+    """Compare a log's counter with the integral of its power, where it rises.
 
     Returns
     -------
     CounterCheck or None
-        None where the log has no counter, or too little of it. Both ends have an error of up
-        to one tick of the counter.
+        None where the log has no counter, or too little of it. Both ends of each part without a fall have an
+        error of up to one tick of the counter.
 
     Notes
     -----
     Some AMD drivers advance the accumulator at a wrong rate; integrating power while reading it shows.
     """
-    time, energy = counter_steps(log.counter_time_s, log.counter_j)
-    if len(time) < 3:
+    time, energy, part = counter_steps(log.counter_time_s, log.counter_j)
+    rise = np.diff(part) == 0
+    rises, falls = int(rise.sum()), len(rise) - int(rise.sum())
+    if rises < 2:
         return None
-    resets = int((np.diff(log.counter_j[np.isfinite(log.counter_j)]) < 0).sum())
-    steps = np.diff(energy)
-    tick = float(np.median(np.diff(time)))
-    quantum = float(steps.min())
-    if log.field == "counter" or len(log.time_s) < 3:
-        return CounterCheck(float("nan"), float("nan"), quantum, tick, resets, usable=resets == 0)
-    low, high = max(time[0], log.time_s[0]), min(time[-1], log.time_s[-1])
-    if high - low < _LEAST_S:
+    gained, lasted = np.diff(energy), np.diff(time)
+    quantum, usable = float(gained[rise].min()), not too_many_falls(falls, rises)
+    if log.field == "counter":
+        return CounterCheck(None, quantum, rises, falls, usable)
+    if len(log.time_s) < 3:
         return None
-    inside = (time >= low) & (time <= high)
-    first, last = time[inside][0], time[inside][-1]
-    counted = float(energy[inside][-1] - energy[inside][0])
-    grid = np.union1d(log.time_s[(log.time_s > first) & (log.time_s < last)], [first, last])
-    power = np.interp(grid, log.time_s, log.power_w)
-    integrated = float(np.trapezoid(power, grid))
-    ratio = counted / max(integrated, 1e-12)
-    error = 2.0 * tick * float(np.max(power)) / max(integrated, 1e-12)
-    usable = resets == 0 and abs(ratio - 1.0) <= _WRONG + error
-    return CounterCheck(ratio, error / np.sqrt(12.0), quantum, tick, resets, usable)
+    inside = rise & (time[:-1] >= log.time_s[0]) & (time[1:] <= log.time_s[-1])
+    if lasted[inside].sum() < _LEAST_S:
+        return None
+    integrated = float(np.diff(integrals(log.time_s, log.power_w, time))[inside].sum())
+    ratio = float(gained[inside].sum()) / max(integrated, 1e-12)
+    highest_w = float(log.power_w[(log.time_s >= time[0]) & (log.time_s <= time[-1])].max())
+    ends_s = 2.0 * np.sqrt(len(np.unique(part[:-1][inside]))) * float(np.median(lasted[rise]))
+    error = ends_s * highest_w / max(integrated, 1e-12)
+    return CounterCheck(ratio, quantum, rises, falls, bool(usable and abs(ratio - 1.0) <= _WRONG + error))
 
 
 def counter_log(log: PowerLog, update_s: float) -> PowerLog:
-    """Return a counter as a power log: mean power over equal steps.
+    """Return a counter as a power log: mean power over equal steps, those that hold a fall left out.
 
     Parameters
     ----------
@@ -97,31 +115,40 @@ def counter_log(log: PowerLog, update_s: float) -> PowerLog:
     Between two changes the counter gained what was drawn between its two ticks, so the mean over the
     time between them is a full boxcar whose window is that time: nothing goes unseen.
     """
-    time, energy = counter_steps(log.counter_time_s, log.counter_j)
-    if len(time) < 3:
+    time, energy, part = counter_steps(log.counter_time_s, log.counter_j)
+    fall = np.diff(part) > 0
+    lasted = np.diff(time)
+    if (~fall).sum() < 2:
         return log
-    step = max(float(np.median(np.diff(time))), update_s)
+    step = max(float(np.median(lasted[~fall])), update_s)
     count = int(np.floor((time[-1] - time[0]) / step + 1e-6))
     grid = time[0] + step * np.arange(count + 1)
-    power = np.diff(np.interp(grid, time, energy)) / step
-    return PowerLog("counter", grid[1:], power, log.counter_time_s, log.counter_j)
+    total = np.concatenate([[0.0], np.cumsum(np.where(fall, 0.0, np.diff(energy)))])
+    unseen = np.concatenate([[0.0], np.cumsum(np.where(fall, lasted, 0.0))])
+    power = np.diff(np.interp(grid, time, total)) / step
+    seen = np.diff(np.interp(grid, time, unseen)) < 1e-6 * step
+    return PowerLog("counter", grid[1:][seen], power[seen], log.counter_time_s, log.counter_j)
 
 
-def counter_totals(log: PowerLog, start_s: float, end_s: float) -> tuple[float, float, float, float] | None:
-    """Return begin, end, energy and its deviation of the counter's longest stretch within a span.
+def counter_totals(log: PowerLog, start_s: float, end_s: float) -> list[tuple[float, float, float, float]]:
+    """Return begin, end, energy and its deviation of each part of a counter without a fall within a span.
 
     Returns
     -------
     begin, end, energy, deviation : float
-        The stretch [s], what the counter gained over it and how far off that may be. [J]
+        The part [s], what the counter gained over it and how far off that may be [J]; parts of fewer than
+        three values are left out.
     """
-    time, energy = counter_steps(log.counter_time_s, log.counter_j)
+    time, energy, part = counter_steps(log.counter_time_s, log.counter_j)
+    out = []
     inside = (time >= start_s) & (time <= end_s)
-    if inside.sum() < 3:
-        return None
-    t, e = time[inside], energy[inside]
-    mean = (e[-1] - e[0]) / (t[-1] - t[0])
-    tick = float(np.median(np.diff(t)))
-    quantum = float(np.diff(e).min())
-    deviation = float(np.hypot(mean * tick * np.sqrt(2.0 / 12.0), quantum))
-    return float(t[0]), float(t[-1]), float(e[-1] - e[0]), deviation
+    for number in np.unique(part[inside]):
+        t, e = time[inside & (part == number)], energy[inside & (part == number)]
+        if len(t) < 3:
+            continue
+        mean = (e[-1] - e[0]) / (t[-1] - t[0])
+        tick = float(np.median(np.diff(t)))
+        quantum = float(np.diff(e).min())
+        deviation = float(np.hypot(mean * tick * np.sqrt(2.0 / 12.0), quantum))
+        out.append((float(t[0]), float(t[-1]), float(e[-1] - e[0]), deviation))
+    return out

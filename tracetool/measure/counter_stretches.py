@@ -22,13 +22,15 @@ _MOST_STRETCHES = 64
 def counted_stretches(observation: Observation, log: PowerLog | None) -> tuple[Floats, Floats, Floats] | None:
     """Return the counter's gain over each stretch of work as one equation in the powers, or None.
 
+    A stretch in which the counter fell is one equation for each part without a fall.
+
     Returns
     -------
-    seconds : array, shape (stretches, k + 2)
+    seconds : array, shape (parts, k + 2)
         Time of each class of work, of gaps and of idle in each stretch. [s]
-    energy : array, shape (stretches,)
+    energy : array, shape (parts,)
         What the counter gained. [J]
-    deviation : array, shape (stretches,)
+    deviation : array, shape (parts,)
         How far off that may be. [J]
 
     Notes
@@ -45,8 +47,7 @@ def counted_stretches(observation: Observation, log: PowerLog | None) -> tuple[F
         (max(start - _AROUND_S, first), min(end + GAP_HOLD_S, last))
         for start, end in zip(starts[longest], ends[longest], strict=True)  # at most _MOST_STRETCHES
     ]
-    all_totals = [counter_totals(log, *span) for span in spans]
-    totals = [t for t in all_totals if t is not None]
+    totals = [total for span in spans for total in counter_totals(log, *span)]
     if not totals:
         return None
     rows = [class_seconds(observation.timeline, begin, end)[0] for begin, end, _, _ in totals]

@@ -98,6 +98,8 @@ def attribute_device(
     observation = observe(log, work.timeline(origin_ns), likely)
     limit_w = gpu.power_limit_w if gpu is not None else np.nan
     counted = check_counter(log)
+    if counted is not None and counted.ratio is None and not counted.usable:
+        raise BadInput.in_file(source, f"has no power, and {counted.sentence()}", "log power, or again")
     expected_w = expected_power(work, prior)
     if expected_w is None and prior:
         raise BadInput.in_file(source, "runs nothing that the prior names", "give predictions of this run")

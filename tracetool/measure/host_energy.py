@@ -145,10 +145,15 @@ def _meter(meter_rows: pl.DataFrame, start: int, end: int) -> _Energy | None:
     inside = max(0.0, min(seconds, float(time[-1])) - max(0.0, float(time[0])))
     coverage = inside / seconds if seconds > 0 else 0.0
     spacing = float(np.median(np.diff(time)))
-    power = np.diff(values) / np.diff(time) if column == "energy_j" else values
     if column == "energy_j":
-        joules = float(np.interp(seconds, time, values) - np.interp(0.0, time, values))
-        return _Energy(joules, _ends_error(time, power, spacing), coverage, spacing)
+        gained, lasted = np.diff(values), np.diff(time)
+        rose = gained >= 0  # what a fall hides is no part of the energy, nor of what is covered
+        joules, unseen_s = (
+            float(np.diff(np.interp([0.0, seconds], time, np.concatenate([[0.0], np.cumsum(steps)])))[0])
+            for steps in (np.where(rose, gained, 0.0), np.where(rose, 0.0, lasted))
+        )
+        coverage -= unseen_s / seconds if seconds > 0 else 0.0
+        return _Energy(joules, _ends_error(gained[rose] / lasted[rose], spacing), coverage, spacing)
     grid = np.union1d(time[(time > 0.0) & (time < seconds)], [0.0, seconds])
     joules = float(np.trapezoid(np.interp(grid, time, values), grid))
     near = (time >= -spacing) & (time <= seconds + spacing)
@@ -158,11 +163,9 @@ def _meter(meter_rows: pl.DataFrame, start: int, end: int) -> _Energy | None:
     return _Energy(joules, deviation, coverage, spacing)
 
 
-def _ends_error(time: Floats, power: Floats, spacing: float) -> float:
+def _ends_error(power: Floats, spacing: float) -> float:
     """Return the error of a counter's gain, its ends being anywhere within a tick. [J]"""
-    return (
-        float(np.max(np.abs(power), initial=0.0)) * spacing * float(np.sqrt(2.0 / 12.0)) if len(time) else 0.0
-    )
+    return float(np.max(power, initial=0.0)) * spacing * float(np.sqrt(2.0 / 12.0))
 
 
 def host_lines(rows: list[dict[str, Any]]) -> list[str]:

@@ -66,8 +66,9 @@ def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[Pow
         out.append(PowerLog(name, time, rows["power_w"].to_numpy(), counter_time, counter))
     if not out and len(counter) > 1:
         step = np.diff(counter_time)
-        good = step > 0
-        mean = np.diff(counter)[good] / step[good]
+        gained = np.diff(counter)
+        good = (step > 0) & (gained >= 0)  # what a fall hides nobody knows
+        mean = gained[good] / step[good]
         out.append(PowerLog("counter", counter_time[1:][good], mean, counter_time, counter))
     return sorted(out, key=lambda log: _RANK.get(field_kind(log.field), 3))
 

@@ -115,6 +115,12 @@ def _counted(case: Logged, rate: float, reset: bool = False) -> Logged:
     )
 
 
+def _counted_alone(case: Logged, other_j: float = 0.0) -> Logged:
+    """Keep the counter alone, every second reading that of another one."""
+    alone = _counted(case, 1.0).only(pl.col("energy_j").is_not_null())
+    return alone.now(pl.col("energy_j") + other_j * (pl.int_range(pl.len()) % 2))
+
+
 def _second_gpu(case: Logged, *, logged: bool) -> Logged:
     """A second GPU works; the log holds the first's readings twice, or only once."""
     work = {**case.work, 1: case.work[0]}
@@ -179,6 +185,8 @@ STEP: dict[str, tuple[Callable[[Logged], Logged], str, str, str]] = {
     ),
     "a wrong counter": (lambda c: _counted(c, 1.4), "counter", "usable", "wrong rate"),
     "a counter that resets": (lambda c: _counted(c, 1.0, reset=True), "counter", "usable", "backwards"),
+    "a counter alone": (_counted_alone, "counter", "usable", "nothing to check its rate against"),
+    "two counters in one column": (lambda c: _counted_alone(c, 1e6), "counter", "unusable", "backwards"),
     "a GPU without log": (lambda c: _second_gpu(c, logged=False), "identity", "unusable", "1 GPU of the 2"),
     "one GPU logged twice": (lambda c: _second_gpu(c, logged=True), "identity", "unusable", "twice"),
     "a power cap": (

@@ -75,7 +75,7 @@ def _check(powered: pl.DataFrame, counted: pl.DataFrame, path: Path) -> None:
     rises = steps >= 0  # a counter that starts anew loses that step alone
     if rises.sum() < _FEWEST - 1 or lasted[rises].sum() < _LEAST_S:
         return
-    integrated = float(np.diff(_integrals(time, watts, ticks))[rises].sum())
+    integrated = float(np.diff(integrals(time, watts, ticks))[rises].sum())
     gained = float(steps[rises].sum())
     moved = int((steps[rises] > 0).sum())  # one step of a coarse counter, of a kWh say, shows no rate
     if not (integrated > 0 and moved >= _FEWEST - 1):
@@ -93,10 +93,9 @@ def _check(powered: pl.DataFrame, counted: pl.DataFrame, path: Path) -> None:
             )
 
 
-def _integrals(time: Floats, watts: Floats, until: Floats) -> Floats:
+def integrals(time: Floats, watts: Floats, until: Floats) -> Floats:
     """Return the integral of readings up to each moment, straight between them. [J]"""
     grid = np.union1d(time, until)
     draw = np.interp(grid, time, watts)
     summed = np.concatenate([[0.0], np.cumsum(np.diff(grid) * (draw[1:] + draw[:-1]) / 2)])
-    integrals: Floats = np.interp(until, grid, summed)
-    return integrals
+    return np.asarray(np.interp(until, grid, summed))
