@@ -1,4 +1,4 @@
-"""Regression of stitched samples with bands from resampled runs."""
+"""Regression of stitched samples with bands from resampled runs, of one run from its scatter."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
-from tracetool.core.interval import LEVEL
+from tracetool.core.interval import LEVEL, Z90
 from tracetool.measure.fingrav.basis import Basis
 
+#: Copies of a curve from resampled data: ends of a band are the 10th from either end. [1] A prior.
 _RESAMPLES = 200
+#: Weights of the roughness that are tried, over the mean square of a column. [1] A prior.
 _SMOOTHING = np.logspace(-6, 4, 21)
+#: Misses in a row are taken to resemble each other by no more than this. [1] A prior.
+_MOST_ALIKE = 0.95
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ def fit_trend(
     power_w : array, shape (n,)
         Samples. [W]
     run : array of int, shape (n,)
-        Run of each: runs, not samples, are resampled, since samples of one run are alike.
+        Run of each: runs, not samples, are resampled, since samples of one run are alike. Of a single run
+        the band is that of its own samples' scatter: what another run would differ by it cannot show.
     basis : Basis
         Its roughness is penalized as its marginal likelihood says.
     beside : array, shape (n, q), optional
@@ -85,14 +90,45 @@ def fit_trend(
     smoothing = _smoothing(gram, side, power_w, penalty, ridge) if penalty.any() else 0.0
     normal = gram + smoothing * penalty + ridge
     coefficients = np.linalg.solve(normal, side)
+    miss = power_w - full @ coefficients
     random = np.random.default_rng(seed)
-    draw = random.multinomial(runs, np.full(runs, 1.0 / max(runs, 1)), _RESAMPLES)
-    many = np.tensordot(draw, grams, axes=1) + smoothing * penalty + ridge
-    copies = np.linalg.solve(many, (draw @ sides)[:, :, None])[:, :, 0]
+    if runs > 1:
+        draw = random.multinomial(runs, np.full(runs, 1.0 / runs), _RESAMPLES)
+        many = np.tensordot(draw, grams, axes=1) + smoothing * penalty + ridge
+        moved = np.linalg.solve(many, (draw @ sides)[:, :, None])[:, :, 0] - coefficients
+        moved *= np.sqrt(runs / (runs - 1.0)) * _student(runs - 1.0)  # resampled ones spread by less
+    else:
+        moved = _scattered(full, miss, normal, random)
+    copies = coefficients + moved
     if smoothing:
-        copies = copies + _smoothed_away(normal, smoothing * penalty, power_w - full @ coefficients, random)
-    miss_w = float(np.sqrt(np.mean((power_w - full @ coefficients) ** 2))) if len(power_w) else 0.0
+        copies = copies + _smoothed_away(normal, smoothing * penalty, miss, random)
+    miss_w = float(np.sqrt(np.mean(miss**2))) if len(power_w) else 0.0
     return Trend(basis, coefficients[:k], copies[:, :k], smoothing, coefficients[k:], copies[:, k:], miss_w)
+
+
+def _student(freedom: float) -> float:
+    """Return the end of Student's 90 % interval over that of the normal one. [1]"""
+    from scipy.special import stdtrit  # takes a tenth of a second, and few commands need it
+
+    return float(stdtrit(freedom, 0.5 * (1.0 + LEVEL))) / Z90
+
+
+def _scattered(full: Floats, miss: Floats, normal: Floats, random: np.random.Generator) -> Floats:
+    r"""Return draws of what the scatter of one run's samples moves its fit by. Shape (b, k + q).
+
+    Their covariance is :math:`\sigma^2 V G V`, :math:`G` the normal matrix without its penalty and :math:`V`
+    the inverse of that with it, times :math:`(1 + \rho)/(1 - \rho)` where a miss resembles the one before by
+    :math:`\rho`.
+    """
+    gram = full.T @ full
+    fitted = np.linalg.solve(normal, full.T).T  # its product with ``full`` is what a fit takes of each sample
+    freedom = max(len(miss) - float(np.sum(fitted * full)), 1.0)
+    variance = float(miss @ miss) / freedom
+    taken = float(np.sum(fitted[1:] * full[:-1]))  # by which the fit makes misses in a row unlike
+    alike = (float(miss[1:] @ miss[:-1]) / max(variance, 1e-300) + taken) / max(len(miss), 1)
+    alike = float(np.clip(alike, 0.0, _MOST_ALIKE))
+    half = np.linalg.solve(normal, _root(gram)) * np.sqrt(variance * (1.0 + alike) / (1.0 - alike))
+    return np.asarray(_student(freedom) * random.standard_normal((_RESAMPLES, half.shape[1])) @ half.T)
 
 
 def _smoothed_away(normal: Floats, penalty: Floats, miss: Floats, random: np.random.Generator) -> Floats:
