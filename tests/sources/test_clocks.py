@@ -13,7 +13,7 @@ from tests.sources.logs import NVIDIA_SMI
 from tests.sources.makers import EPOCH_NS, kineto, nsys_sqlite, rocprof_csv
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import BadInput
-from tracetool.sources.telemetry.localtime import local_to_utc
+from tracetool.sources.telemetry.localtime import local_to_utc, parse_stamps, wall_clock_ns
 from tracetool.tables.run import Run
 
 HOUR_NS = 3600 * 10**9
@@ -34,6 +34,18 @@ def test_a_trace_of_the_host_tells_the_zone_of_its_log(tmp_path: Path) -> None:
     assert entry["zone"] == "+02:00"
     assert "run.sqlite" in entry["basis"]
     assert entry["placed"]
+
+
+def test_a_stamp_no_clock_shows_is_none() -> None:
+    texts = ["25:59:59.5", "23:60:00", "23:59:61", "23:59:60", "23:59:59.5"]
+    found = parse_stamps(pl.Series([f"2025/04/24 {text}" for text in texts]))
+    next_day = 1_745_539_200 * 10**9
+    assert found.to_list() == [None, None, None, next_day, next_day - 500_000_000]
+
+
+def test_an_instant_keeps_the_fraction_that_is_written() -> None:
+    assert wall_clock_ns("2025-Apr-24 23:59:59.879001") == 1_745_539_200 * 10**9 - 120_999_000
+    assert wall_clock_ns("1969-Dec-31 23:59:59.25") == -750_000_000
 
 
 def test_a_local_log_without_a_zone_is_refused_with_the_mend(tmp_path: Path) -> None:

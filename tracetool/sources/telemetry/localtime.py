@@ -112,9 +112,16 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
             day=pl.when(pl.col("1").cast(pl.Int32).is_between(1700, 2260)).then(
                 pl.concat_str("1", "2", "3").str.to_date("%Y%m%d", strict=False)
             ),
-            seconds=pl.col("4").cast(pl.Int64) * 3600
-            + pl.col("5").cast(pl.Int64) * 60
-            + pl.col("6").cast(pl.Int64),
+            # No clock shows 24:00:00 or more; a second 60 is a leap second.
+            seconds=pl.when(
+                pl.col("4").cast(pl.Int64) < 24,
+                pl.col("5").cast(pl.Int64) < 60,
+                pl.col("6").cast(pl.Int64) <= 60,
+            ).then(
+                pl.col("4").cast(pl.Int64) * 3600
+                + pl.col("5").cast(pl.Int64) * 60
+                + pl.col("6").cast(pl.Int64)
+            ),
             ns=pl.col("7").fill_null("0").str.pad_end(9, "0").cast(pl.Int64),
             shift=pl.col("8").fill_null("Z"),
         )
@@ -172,6 +179,8 @@ def wall_clock_ns(text: str) -> int | None:
 
     >>> wall_clock_ns("Sun Mar  2 15:02:02 2025"), wall_clock_ns("yesterday")
     (1740927722000000000, None)
+    >>> wall_clock_ns("2025-Mar-02 15:02:02.25")
+    1740927722250000000
     """
     parsed = parse_stamps(pl.Series([text]))[0]
     if parsed is not None:
@@ -181,7 +190,7 @@ def wall_clock_ns(text: str) -> int | None:
             moment = datetime.strptime(" ".join(text.split()), shape)  # noqa: DTZ007 - a wall clock
         except ValueError:
             continue
-        ns = int((moment - datetime(1970, 1, 1)).total_seconds()) * NS  # noqa: DTZ001
+        ns = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000  # noqa: DTZ001
         return ns if abs(ns) <= LATEST_NS else None
     return None
 
