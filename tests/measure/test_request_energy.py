@@ -97,7 +97,7 @@ def test_tables_of_inferencex_cost_what_was_planted_in_their_requests(tmp_path: 
         path.write_text("\n".join([header, *reversed(rows), "User-009,torn"]) + "\n")
         assert is_request_log(path)
         requests, notes = read_requests(path)
-        assert notes == [f"1 lines of {name} are no requests"]
+        assert notes == [f"left out 1 line of {name}: no request"]
         apart = requests.select(pl.col("^.*_ns$")) - planted.select(pl.col("^.*_ns$"))
         assert max(abs(t) for row in apart.iter_rows() for t in row) < 1000  # [ns]
         assert requests.select(pl.col("^.*_tokens$").sum()).row(0) == (5000.0, 1000.0)
@@ -127,7 +127,7 @@ def test_prefill_and_decode_cost_what_was_planted(tmp_path: Path) -> None:
     assert phases["decode"]["energy_per_token_j"] == pytest.approx(phases["decode"]["energy_j"] / 1000)
     assert phases["prefill"]["energy_per_token_j"] == pytest.approx(phases["prefill"]["energy_j"] / 5000)
     assert phases["all"]["energy_per_request_j"] == pytest.approx(phases["all"]["energy_j"] / 10)
-    assert any("1 lines" in n for n in table.notes)
+    assert any("1 line of" in n for n in table.notes)
 
 
 def test_spans_of_both_phases_are_shared_by_the_requests_in_each(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_requests_of_the_first_releases_are_read_as_those_of_today(tmp_path: Pat
         START_NS + 5, START_NS + 5 + 1_680_500_000, START_NS + 5 + 7_936_750_000
     )  # fmt: skip
     assert requests.select("input_tokens", "output_tokens", "phase").row(0) == (550.0, 193.0, "profiling")
-    assert notes == ["1 lines of profile_export.jsonl are no requests"]
+    assert notes == ["left out 1 line of profile_export.jsonl: no request"]
 
 
 def test_spans_hold_all_time_with_a_request_once() -> None:

@@ -23,7 +23,7 @@ from tracetool.replay.clocks import parse_clocks
 from tracetool.replay.gpu_transfer import on_gpu
 from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, with_operands
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.recording_conditions import _possible
+from tracetool.replay.recorded import _ignored_shapes, _possible
 from tracetool.replay.run_case import run_case
 from tracetool.replay.table_checks import check_operators
 from tracetool.replay.unfused_attention import _with_casts, unfused
@@ -135,7 +135,7 @@ def test_a_shape_is_forgotten_where_its_work_cannot_be_done_in_the_time() -> Non
     )
     left, notes = _possible(rows, gpu)
     assert left.text("shape_source", "none").tolist() == ["operator", "none", "operator"]
-    assert len(notes) == 1
+    assert notes == ["ignored the shapes of 1 signature: its measured time is too short for that work"]
     untimed = {name: values for name, values in rows.columns.items() if name != "duration_us"}
     left, notes = _possible(type(rows)(rows.family, untimed), gpu)
     assert left.text("shape_source", "none").tolist() == ["operator"] * 3
@@ -153,6 +153,13 @@ def test_a_file_fitted_on_another_gpu_is_told_and_one_that_names_none_is_not() -
         told[gpu] = [note for note in Assumptions((file,)).notes(load_gpu("a100-sxm")) if "fitted on" in note]
     assert told["h100-sxm"] == ["mine.toml was fitted on h100-sxm, not on a100-sxm: taken as it is"]
     assert told[""] == told["a100-sxm"] == []
+
+
+def test_signatures_that_are_ignored_are_counted_as_people_do() -> None:
+    assert _ignored_shapes(1200, by_limit=True) == (
+        "ignored the shapes of 1,200 signatures: their measured time is too short for that work within the"
+        " power limit"
+    )
 
 
 @pytest.mark.parametrize(("anchor", "kept"), [(True, ("clock", "left aside")), (False, ("clock",))])

@@ -36,6 +36,13 @@ def test_a_trace_of_the_host_tells_the_zone_of_its_log(tmp_path: Path) -> None:
     assert entry["placed"]
 
 
+def test_a_line_before_the_header_is_counted_as_one(tmp_path: Path) -> None:
+    log = _log(tmp_path, ["2025/07/11 08:32:53.000, 100.0 W", "2025/07/11 08:32:53.100, 101.0 W"])
+    log.write_text("nvidia-smi of a node\n" + log.read_text())
+    run = Run.open(ingest([nsys_sqlite(tmp_path)], [log], out=tmp_path / "out"))
+    assert any("left out 1 line before the header" in w for w in run.info["warnings"])
+
+
 def test_a_stamp_no_clock_shows_is_none() -> None:
     texts = ["25:59:59.5", "23:60:00", "23:59:61", "23:59:60", "23:59:59.5"]
     found = parse_stamps(pl.Series([f"2025/04/24 {text}" for text in texts]))

@@ -76,7 +76,8 @@ def test_graphs_recorded_whole_are_opaque_and_said(tmp_path: Path) -> None:
     )
     run = Run.open(ingest([write_tables(tmp_path / "g.sqlite", tables)], out=tmp_path / "run"))
     assert run.kernels.filter(pl.col("kind") == "graph")["name"].to_list() == ["CUDA graph 5"]
-    assert any("--cuda-graph-trace=node" in w for w in run.info["warnings"])
+    said = next(w for w in run.info["warnings"] if "--cuda-graph-trace=node" in w)
+    assert "1 CUDA graph launch is recorded whole: the kernels" in said
 
 
 def test_metrics_inside_a_trace_become_clocks_of_its_gpu(tmp_path: Path) -> None:

@@ -318,7 +318,7 @@ def _run(
         if absent:
             shutil.rmtree(place.root, ignore_errors=True)
         job, reason = next(iter(tally.failed.items()))
-        raise BadInput(f"all {len(tally.failed)} jobs failed; first {job}: {reason}", "")
+        raise BadInput(f"no job of {len(tally.failed)} succeeded; first {job}: {reason}", "")
     wanted = {work.job for work in works}
     without = {
         j: str(e["no_energy"]) for j, e in manifest.entries().items() if j in wanted and "no_energy" in e

@@ -8,6 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
@@ -76,7 +77,7 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     covered = (readings.time_s > time[0] + margin) & (readings.time_s < time[-1] - 2.0 * _CLOCK_S)
     if covered.sum() < _FEWEST:
         raise BadInput(
-            f"the meter covers {int(covered.sum())} readings of {log.field}",
+            f"the meter covers {counted(int(covered.sum()), 'reading')} of {log.field}",
             "log longer, and check both clocks",
         )
     energy = np.concatenate([[0.0], np.cumsum(0.5 * (power[1:] + power[:-1]) * np.diff(time))])

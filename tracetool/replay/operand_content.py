@@ -12,6 +12,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.model.operands import SWITCHING, OperandActivity, is_product, operand_activity
 
@@ -102,7 +103,8 @@ def content_notes(rows: OperatorColumns) -> list[str]:
         return []
     low, high = switching[stated].min(), switching[stated].max()
     span = f"{100 * low:.0f}" if high - low < 0.005 else f"{100 * low:.0f} to {100 * high:.0f}"
-    return [f"operands of {int(stated.sum())} products switch {span} % of the bits that random numbers do"]
+    products = counted(int(stated.sum()), "product")
+    return [f"operands of {products} switch {span} % of the bits that random numbers do"]
 
 
 def _switching(text: str, dtype: str, sparsity: float, toggle: float) -> float:

@@ -108,7 +108,6 @@ _SAME_POWER: Final = 1e-3
 _SAME_MHZ: Final = 1e-6
 #: A kernel this many times faster than the model of its shapes did not do all of that work. [1]
 _IMPOSSIBLE: Final = 5.0
-_ASIDE: Final = "left aside the shapes of {} signatures: the {} rules out all of that work"
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,7 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     settled, never = _settled(rows, gpu, cap)
     if never.any():
         # Work that no clock does under the limit in that time is not the kernel's: see _possible.
-        rows, more = _without_shapes(rows, never), [*more, _ASIDE.format(int(never.sum()), "power limit")]
+        rows, more = _without_shapes(rows, never), [*more, _ignored_shapes(int(never.sum()), by_limit=True)]
         settled, _ = _settled(rows, gpu, cap)
     if (settled < boost).any():
         settled = governed_clocks(run, rows, gpu, settled, cap)
@@ -286,6 +285,15 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     return settled, never
 
 
+def _ignored_shapes(count: int, *, by_limit: bool = False) -> str:
+    """Return the note on signatures whose shapes are more work than their times, or their powers, allow."""
+    their = "its" if count == 1 else "their"
+    why = f"{their} measured time is too short for that work"
+    if by_limit:
+        why += " within the power limit"
+    return f"ignored the shapes of {counted(count, 'signature')}: {why}"
+
+
 def _possible(rows: OperatorColumns, gpu: Gpu) -> tuple[OperatorColumns, list[str]]:
     """Forget shapes that the measured time rules out: an operator's helper kernels do not do its work."""
     clock = rows.number("recorded_clock_mhz")
@@ -295,7 +303,7 @@ def _possible(rows: OperatorColumns, gpu: Gpu) -> tuple[OperatorColumns, list[st
     false = has_shape & (measured > 0) & (modeled > _IMPOSSIBLE * measured)
     if not false.any():
         return rows, []
-    return _without_shapes(rows, false), [_ASIDE.format(int(false.sum()), "measured time")]
+    return _without_shapes(rows, false), [_ignored_shapes(int(false.sum()))]
 
 
 def _without_shapes(rows: OperatorColumns, which: Bools) -> OperatorColumns:

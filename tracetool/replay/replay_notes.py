@@ -40,7 +40,8 @@ def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> lis
     notes += serialized_notes(replays.run)
     notes += _collective_notes(replays)
     if not replays.in_replay.all():
-        notes.append(f"left out {int((~replays.in_replay).sum())} activities of dropped ranges")
+        left_out = counted(int((~replays.in_replay).sum()), "activity", "activities")
+        notes.append(f"left out {left_out} of dropped ranges")
     if replays.governed is not None:
         notes.append(_cap_note(replays))
     slowed_ms = max(total["slowed_together_ms"] for total in totals)

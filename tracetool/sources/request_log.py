@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.sources.io.csv_file import has_columns, read_csv
 from tracetool.sources.io.json_lines import decoded_lines
 from tracetool.sources.io.text import decode, head_bytes, read_text
@@ -128,7 +129,7 @@ def read_requests(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, list[str]
         frame = pl.DataFrame(rows, schema={**COLUMNS, "phase": pl.String, "finished": pl.Boolean})
     if not frame.height:
         raise BadInput.in_file(file, "holds no request with its times", fix)
-    notes = [f"{bad} lines of {file.name} are no requests"] if bad else []
+    notes = [f"left out {counted(bad, 'line')} of {file.name}: no request"] if bad else []
     return frame.sort("start_ns"), notes
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.figures import counted
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.history import (
     LOOK_BACK_S,
@@ -86,7 +87,7 @@ def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> 
         return None
     placed, power, run = _samples_near(grouped, samples)
     if len(power) < _ENOUGH:
-        return Interleaving((), None, f"only {len(power)} samples meet the kernel or its neighbors")
+        return Interleaving((), None, f"only {counted(len(power), 'sample')} in the kernel or its neighbors")
     classes = int(grouped.label.max()) + 1
     level = _solved(_shares(placed, grouped.label, classes, len(power)), power)[:classes]
     contexts_by_launch = context_labels(grouped.start_s, grouped.end_s, level[grouped.label])

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, distinct_rows, look_up, narrow
 from tracetool.sources.format import Trace
@@ -172,7 +173,8 @@ def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     opaque = frame.join(with_nodes, on=keys, how="anti", nulls_equal=True)
     if opaque.height:
         trace.warnings.append(
-            f"{opaque.height} CUDA graph launches are recorded whole: the kernels inside are not in the trace"
+            f"{counted(opaque.height, 'CUDA graph launch is', 'CUDA graph launches are')} recorded whole:"
+            " the kernels inside are not in the trace"
             " (record with nsys profile --cuda-graph-trace=node)"
         )
     return opaque

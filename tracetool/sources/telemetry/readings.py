@@ -172,7 +172,7 @@ def tidy_readings(trace: Trace) -> Trace:
     keys = ["device", *[c for c in ("field",) if c in frame.columns]]
     back = frame.select((pl.col("time_ns").diff().over(keys) < 0).sum()).item()
     if back:
-        trace.warnings.append(f"{back} readings stand out of order in the log: sorted by time")
+        trace.warnings.append(f"sorted by time: {counted(back, 'reading')} out of order in the log")
     tidy = frame.unique(maintain_order=True)
     if repeats := frame.height - tidy.height:
         trace.warnings.append(f"{counted(repeats, 'duplicate reading')} of the same time dropped")

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.sources.columns import clean_text, leading_number, measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
@@ -198,7 +199,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         sections.append(_section(section_lines, fields))
     rows = pl.concat(sections, how="diagonal") if sections else pl.DataFrame()
     if before := lines.filter(pl.col("line") < heads[0][0]).height:
-        trace.warnings.append(f"{before} lines before the header are not readings")
+        trace.warnings.append(f"left out {counted(before, 'line')} before the header")
     stamps = rows["timestamp"]
     if is_absolute(stamps):
         trace.clock = Clock("utc", 0, 1e6, basis="the stamps are epochs or carry their zone")
