@@ -18,9 +18,10 @@ import polars as pl
 from operand_patterns import activity
 from scipy.optimize import least_squares, nnls
 
+from tracetool.core.interval import Z90
+
 SHARES = ("neighbor", "along_k", "result", "live")
 CAP_W, AT_CAP_W = 299.0, 295.0
-Z90 = 1.645
 
 
 def measured(root: Path) -> pl.DataFrame:

@@ -214,11 +214,9 @@ def _energies(joules: Floats, sd_j: Floats, seconds: Floats) -> ClassEnergy:
     identified = Identified(
         np.ones(k + 2), np.ones(k + 2, bool), np.full(k + 2, "", object), np.full(k + 2, -1)
     )
-    watts, sd_w = (
-        np.divide(v, seconds, out=np.full(k + 2, np.nan), where=seconds > 0) for v in (joules, sd_j)
-    )
+    watts = np.divide(joules, seconds, out=np.full(k + 2, np.nan), where=seconds > 0)
     return ClassEnergy(
-        seconds, np.ones(k + 2), watts, sd_w, joules, sd_j, np.zeros(k + 2), identified,
+        seconds, np.ones(k + 2), watts, joules, sd_j, np.zeros(k + 2), identified,
         np.diag(sd_j**2), 1.0, NONE, 0.0, np.zeros((2, k + 2)),
     )  # fmt: skip
 

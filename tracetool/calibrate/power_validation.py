@@ -8,8 +8,8 @@ import numpy as np
 
 from tracetool.calibrate.power_fit import fit_power, predicted_w
 from tracetool.calibrate.power_rows import PowerRows
-from tracetool.core.arrays import Bools, Floats, mean_size
-from tracetool.core.interval import Z90
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.interval import LEVEL, Z90
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
 
@@ -32,7 +32,7 @@ class HeldOut:
     @property
     def relative_sd(self) -> float:
         """Spread such that a normal interval of 90 % contains 90 % of the rows."""
-        return float(np.quantile(np.abs(np.log1p(np.maximum(self.residual, -0.95))), 0.9) / Z90)
+        return float(np.quantile(np.abs(np.log1p(np.maximum(self.residual, -0.95))), LEVEL) / Z90)
 
 
 def held_out(

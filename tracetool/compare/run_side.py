@@ -16,6 +16,7 @@ from tracetool.compare.sides import GROUP, IDENTITY, RunClasses, count_steps, ru
 from tracetool.compare.steps import Steps, step_times
 from tracetool.compare.table_side import table_classes
 from tracetool.core.errors import BadInput
+from tracetool.core.interval import ENDS
 from tracetool.measure.measured_scopes import idle_watts, measured_gaps
 from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.iterations import named_steps
@@ -270,7 +271,7 @@ def _each(predicted: PredictedRun, *, times: bool) -> pl.DataFrame:
     return rows.select(
         pl.col("signature").cast(pl.Int64),
         "family",
-        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"each{e}_j") for e in ("", "_low", "_high")),
+        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"each{e}_j") for e in ENDS),
         (pl.col("duration_us") / 1e6 if times else pl.lit(None, dtype=pl.Float64)).alias("each_s"),
     )
 
@@ -301,10 +302,7 @@ def _measured(
         .filter(pl.col("launches") > 0)
         .select(
             "signature",
-            *(
-                (pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"log{e}_j")
-                for e in ("", "_low", "_high")
-            ),
+            *((pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"log{e}_j") for e in ENDS),
         )
     )
     energies = each.join(measured_j, on="signature", how="left")
@@ -313,9 +311,7 @@ def _measured(
         notes.append(
             f"{blind} of {energies.height} kinds of work not resolved by the log: the model's energies taken"
         )
-    energies = energies.with_columns(
-        pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ("", "_low", "_high")
-    )
+    energies = energies.with_columns(pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ENDS)
     gap, watts = measured_gaps(run, energy), idle_watts(energy)
     idle = None if watts is None else (watts[0][0], watts[1][0])
     return energies, gaps[1] if gap is None else float(gap["energy_j"]), idle, notes + warnings

@@ -10,7 +10,8 @@ from typing import Final
 import polars as pl
 
 from tracetool.compare.steps import Steps, instance_free, run_steps
-from tracetool.tables.list_columns import shape_texts
+from tracetool.core.interval import ENDS
+from tracetool.tables.nested import shape_texts
 
 #: What makes two launches the same piece of work, from the most telling on.
 IDENTITY: Final = ("range", "operator", "shapes", "name", "geometry")
@@ -180,10 +181,7 @@ def run_classes(
     )
     rows = rows.rename({"range_name": "range"}).with_columns(
         pl.coalesce(pl.col("each_s") * pl.col("launches"), "recorded_s").alias("time_s"),
-        *(
-            (pl.col(f"each{e}_j").fill_null(0.0) * pl.col("launches")).alias(f"energy{e}_j")
-            for e in ("", "_low", "_high")
-        ),
+        *((pl.col(f"each{e}_j").fill_null(0.0) * pl.col("launches")).alias(f"energy{e}_j") for e in ENDS),
         pl.coalesce("family", "kind").alias("family"),
     )
     rows = rows.with_row_index("row")

@@ -11,6 +11,8 @@ import polars as pl
 
 from tracetool.compare.sides import RunClasses
 from tracetool.core.errors import BadInput
+from tracetool.core.interval import ENDS
+from tracetool.replay.budget import COPIES
 from tracetool.replay.operator_tables import InputTable, read_table
 from tracetool.replay.predict import predict_table
 from tracetool.replay.scope_totals import COPIES
@@ -79,7 +81,7 @@ def table_classes(
             "kind": [f if f in COPIES else "kernel" for f in table.rows.family[table.index].astype(str)],
             "launches": counts,
             "time_s": rows["duration_us"] / 1e6 * counts,
-            **{f"energy{e}_j": rows[f"energy{e}_mj"] / 1e3 * counts for e in ("", "_low", "_high")},
+            **{f"energy{e}_j": rows[f"energy{e}_mj"] / 1e3 * counts for e in ENDS},
         }
     )
     total = predicted.totals[0]

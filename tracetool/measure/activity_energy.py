@@ -45,7 +45,7 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
     with np.errstate(divide="ignore", invalid="ignore"):
         prior_j = sums @ (np.nan_to_num(class_energy.energy_j) * class_energy.prior_share)
         prior_share = np.where(energy > 0, prior_j / energy, class_energy.prior_share[kept_columns])
-        power, power_sd = energy / seconds * ran, deviation / seconds * ran
+        power = energy / seconds * ran
     before = class_energy.identification
     unclear = np.zeros(k + 2, np.bool_)
     if not before.identified[k]:
@@ -64,7 +64,6 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
         seconds=seconds,
         launches=class_energy.launches[kept_columns],
         power_w=power,
-        power_sd_w=power_sd,
         energy_j=energy,
         energy_sd_j=deviation,
         prior_share=np.clip(prior_share, 0.0, 1.0),

@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.interval import ENDS
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.windows import Window, windows_of
@@ -31,7 +32,6 @@ class Measured(Protocol):
 
 
 A = TypeVar("A", bound=Measured)
-_ENDS: Final = ("", "_low", "_high")
 #: Columns that are means over the time of a class.
 _BY_TIME: Final = (
     "coverage",
@@ -126,7 +126,7 @@ def _added(rows: pl.DataFrame) -> pl.DataFrame:
     time, measured = pl.col("duration_ns"), pl.col("energy_j").is_not_null()
     told_ns = time.filter(measured).sum()
     scale = pl.when(told_ns > 0).then(time.sum() / told_ns)
-    energies = [(pl.col(f"energy{e}_j").filter(measured).sum() * scale).alias(f"energy{e}_j") for e in _ENDS]
+    energies = [(pl.col(f"energy{e}_j").filter(measured).sum() * scale).alias(f"energy{e}_j") for e in ENDS]
     means = [
         pl.when(time.sum() > 0)
         .then((pl.col(c).fill_null(0.0) * time).sum() / time.sum())
@@ -136,7 +136,7 @@ def _added(rows: pl.DataFrame) -> pl.DataFrame:
     ]
     waits = [
         pl.when(pl.col(c).is_not_null().any()).then(pl.col(c).sum()).alias(c)
-        for c in ("wait_ns", *(f"wait_energy{e}_j" for e in _ENDS))
+        for c in ("wait_ns", *(f"wait_energy{e}_j" for e in ENDS))
     ]
     keys = ["device", "signature", "class"]
     added = rows.group_by(keys, maintain_order=True).agg(
@@ -145,5 +145,5 @@ def _added(rows: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     throttled = [c for c in _BY_TIME if c.startswith("throttled") and rows[c].null_count() == rows.height]
     seconds = pl.col("duration_ns") / 1e9
-    watts = [pl.when(seconds > 0).then(pl.col(f"energy{e}_j") / seconds).alias(f"power{e}_w") for e in _ENDS]
+    watts = [pl.when(seconds > 0).then(pl.col(f"energy{e}_j") / seconds).alias(f"power{e}_w") for e in ENDS]
     return load_schema("energy").conform(added.drop(throttled).with_columns(watts))

@@ -175,7 +175,6 @@ class ClassEnergy:
     seconds: Floats  # (k + 2,) [s]
     launches: Floats  # (k + 2,)
     power_w: Floats  # (k + 2,) NaN where it never ran
-    power_sd_w: Floats
     energy_j: Floats
     energy_sd_j: Floats
     prior_share: Floats  # 0 to 1
@@ -260,12 +259,10 @@ def attribute_classes(
     ran = np.where(seconds > 0, 0.0, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip(np.diag(solved.covariance) / prior.sd_w**2, 0.0, 1.0)
-        power_sd = np.where(seconds > 0, deviation / seconds, np.nan)
     return ClassEnergy(
         seconds,
         design_of_log.launches.astype(np.float64),
         power + ran,
-        power_sd,
         energy,
         deviation,
         share,

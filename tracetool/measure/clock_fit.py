@@ -18,9 +18,10 @@ from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.counter import counter_log
 from tracetool.measure.filters import Boxes, sensor_boxes
-from tracetool.measure.observe import CLOCK_SD_S, DRIFT_SD, LAG_S, READ_S, as_boxcar, busiest_part
+from tracetool.measure.observe import CLOCK_SD_S, LAG_S, as_boxcar, busiest_part
+from tracetool.measure.placement import DRIFT_SD
 from tracetool.measure.power_log import PowerLog
-from tracetool.measure.readings import Readings, poll_spacing, resolve_updates
+from tracetool.measure.readings import Readings, query_times, resolve_updates
 from tracetool.measure.timeline import Timeline
 
 #: Readings one likelihood holds: it costs the cube of their number.
@@ -82,7 +83,7 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     if log.field == "counter":
         log = counter_log(log, sensors[0].update_s)
         sensors = [as_boxcar(s, log) for s in sensors]
-    query_s = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    query_s = query_times(log.time_s)
     fits: list[tuple[float, Alignment, Sensor, float]] = []
     for sensor in sensors:
         readings = resolve_updates(query_s, log.power_w, sensor.update_s)

@@ -12,7 +12,7 @@ from tracetool.core.figures import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
-from tracetool.measure.readings import poll_spacing, resolve_updates
+from tracetool.measure.readings import query_times, resolve_updates
 
 #: A meter's clock may lie this far off, and drift by this much. [s], [1]
 _CLOCK_S, _DRIFT = 0.05, 1.5e-3
@@ -25,8 +25,6 @@ _FEWEST, _LEAST_SWING_W = 12, 5.0
 #: A meter of another GPU, hour or unit also has its straight line: readings must follow the meter with at
 #: least this much of their variance, and no GPU on a meter was further off than 0.87 to 1.13. [1]
 _LEAST_SHARE, _GAINS = 0.5, (0.4, 2.5)
-#: A reading is younger than its line's stamp by this, at most half the polling interval. [s]
-_READ_S = 0.003
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     """
     order = np.argsort(meter_s, kind="stable")
     time, power = meter_s[order], meter_w[order]
-    query_s = log.time_s + min(_READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    query_s = query_times(log.time_s)
     readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     boxes = sensor_boxes(sensor, readings.jitter_s)
     margin = boxes.reach_s + 2.0 * _CLOCK_S

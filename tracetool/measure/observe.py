@@ -17,15 +17,18 @@ from tracetool.measure.design_matrix import design
 from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.fit_levels import fit_levels
-from tracetool.measure.joint_alignment import Placement, place_log
-from tracetool.measure.power_levels import Levels
+from tracetool.measure.levels import Levels
+from tracetool.measure.placement import DRIFT_SD, Placement, place_log
 from tracetool.measure.power_log import PowerLog
-from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
+from tracetool.measure.readings import Readings, poll_spacing, query_times, resolve_updates, update_period
+from tracetool.measure.response import log_likelihoods
+from tracetool.measure.short_window import class_likelihood, compact_classes, fit_window
 from tracetool.measure.timeline import Timeline
 from tracetool.measure.window_length import class_likelihood, compact_classes, fit_window
 
-#: Log likelihood by which another sensor must explain a log better than the likeliest one.
-_DECISIVE = 10.0
+#: Log likelihood by which another sensor, or place, must explain a log better than the likeliest one. [1] A
+#: prior: odds of 20,000 to 1.
+DECISIVE = 10.0
 #: A period this much longer or shorter is another sensor's (logarithm of the ratio).
 _NEAR_PERIOD = 0.3
 #: Readings from which on classes' powers can place a log, and offsets tried for it.
@@ -41,15 +44,10 @@ _MOST = 250
 #: A window is all of the time between updates from this share on; places of updates against the load that are
 #: tried; and share of the busy time they must leave open for places and windows to be fitted together.
 _WHOLE, _PLACES, _IN_STEP = 0.9, 12, 0.01
-#: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
-#: the time between lines where that is less. 3 to 6 ms on `nvidia-smi` logs of GPUs on a meter. [s]
-READ_S = 0.003
 #: Power at the GPU's input follows activity by this much: regulators and input filter smooth it. [s]
 LAG_S = 0.002
 #: Two stamps of one host clock differ by what reading the sensor takes and by the launch. [s]
 CLOCK_SD_S = 0.004
-#: Two clocks of one machine drift apart by this much per second. [1]
-DRIFT_SD = 3e-5
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def observe(
     if log.field == "counter":
         log = counter_log(log, sensors[0].update_s)
         sensors = [as_boxcar(s, log) for s in sensors]
-    query_s = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    query_s = query_times(log.time_s)
     sensor = choose_sensor(query_s, log.power_w, timeline, sensors)
     readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     if len(readings) < 3:
@@ -227,7 +225,7 @@ def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: 
         for s in sensors
     ]
     best = int(np.argmax(score))
-    return sensors[best] if score[best] > score[0] + _DECISIVE else sensors[0]
+    return sensors[best] if score[best] > score[0] + DECISIVE else sensors[0]
 
 
 def _align_stretch(

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import LEVEL, Z90
 from tracetool.families import names
 from tracetool.sources.assemble import shift_trace, stretch_trace
 from tracetool.sources.clocks import Source
@@ -148,8 +149,8 @@ def _drift(at_s: Floats, difference_ns: Floats) -> tuple[float, float]:
     from scipy.stats import theilslopes  # takes half a second
 
     chosen = np.linspace(0, len(at_s) - 1, min(len(at_s), _SLOPES)).astype(np.int64)
-    slope, _, low, high = theilslopes(difference_ns[chosen], at_s[chosen], 0.90)
-    deviation = float(high - low) / (2.0 * 1.645)  # of a normal distribution's 90 % interval
+    slope, _, low, high = theilslopes(difference_ns[chosen], at_s[chosen], LEVEL)
+    deviation = float(high - low) / (2.0 * Z90)  # of a normal distribution's 90 % interval
     drifts = abs(slope) > _SURE * deviation and abs(slope) * float(np.ptp(at_s)) > _SAME_NS
     return (float(slope), deviation) if drifts else (0.0, deviation)
 

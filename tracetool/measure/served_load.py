@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.interval import ENDS
 from tracetool.measure.attribute import attribute_activity
 from tracetool.measure.power_log import read_power_logs, telemetry_devices
 from tracetool.sources.request_log import read_requests
@@ -18,7 +19,6 @@ from tracetool.tables.schema import load_schema
 from tracetool.tables.scratch import temporary_folder
 
 _PREFILL, _DECODE, _MIXED = "prefill", "decode", "prefill and decode"
-_ENDS: Final = ("", "_low", "_high")
 
 
 def phase_spans(requests: pl.DataFrame) -> pl.DataFrame:
@@ -101,7 +101,7 @@ def served_energy(
             measured = attribute_activity(path, power=logs, tz=tz, gpu=gpu, device=device)
             notes += [n for n in measured.notes if n not in notes]
             for row in measured.energy.filter(pl.col("class").is_in([*joules])).iter_rows(named=True):
-                energies = [row[f"energy{end}_j"] for end in _ENDS]
+                energies = [row[f"energy{end}_j"] for end in ENDS]
                 joules[row["class"]] += np.array([np.nan if p is None else p for p in energies])
     if len(devices) > 1:
         notes.append(f"energies of {len(devices)} GPUs are added, their errors taken as common")
@@ -150,7 +150,7 @@ def _phases(
             "tokens": tokens[phase],
             "seconds": seconds,
         }
-        for end, value in zip(_ENDS, (middle, low, high), strict=True):
+        for end, value in zip(ENDS, (middle, low, high), strict=True):
             row[f"energy{end}_j"] = value
             row[f"energy_per_token{end}_j"] = value / tokens[phase] if tokens[phase] else None
             row[f"energy_per_request{end}_j"] = value / finished if finished else None

@@ -18,6 +18,7 @@ from tracetool.measure.align import coarse_offsets
 from tracetool.measure.clock_fit import ClockFit, fit_clock_offset
 from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.observe import DECISIVE
 from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
 from tracetool.measure.readings import Readings, resolve_updates
 from tracetool.measure.sensors import candidate_sensors
@@ -26,8 +27,6 @@ from tracetool.sources.assemble import shift_trace
 from tracetool.sources.clocks import Source
 
 _NS = 1e-9
-#: Log likelihood by which one place must explain the readings better than another to be the only one.
-_DECISIVE = 10.0
 #: Activity and power that agree less than this are of different runs, or say nothing. [1]
 LEAST_CORRELATION = 0.5
 
@@ -212,7 +211,7 @@ def _likeliest(
     if fit is None:
         return None
     offset_s = places[best][0] + fit.alignment.offset_s
-    level = explained[best][0] - _DECISIVE
+    level = explained[best][0] - DECISIVE
     rivals = [
         offset_s + at - explained[best][1]
         for i, (value, at) in enumerate(explained)

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Bools, Floats, Ints
-from tracetool.core.number_text import counted
+from tracetool.core.figures import counted
+from tracetool.core.interval import ENDS
 from tracetool.measure.power_check.conditions import THROTTLE_REASONS, reason_bits
 from tracetool.measure.timeline import Timeline
 
@@ -193,7 +194,7 @@ def throttle_record(log: ThrottleLog, throttled: ThrottledTime, seconds: Floats)
 
 def throttle_note(record: Mapping[str, Any], device: int, log: ThrottleLog) -> str:
     """Return a sentence on a GPU's throttling."""
-    share, low, high = (100 * record[f"throttled_share{end}"] for end in ("", "_low", "_high"))
+    share, low, high = (100 * record[f"throttled_share{end}"] for end in ENDS)
     why = ", ".join(
         f"{name} {100 * share_of_reason:.0f} %"
         for name, share_of_reason in record["reasons"].items()

@@ -13,7 +13,7 @@ import polars as pl
 from scipy import sparse
 
 from tracetool.core.arrays import Floats
-from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
+from tracetool.core.interval import ENDS
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
 from tracetool.replay.time_parts import busy_parts
 from tracetool.replay.unidentified_sets import GpuGroups, joint_sets, set_sentences
@@ -188,7 +188,7 @@ def _device_rows(
 def _ends(stem: str, energy: GroupEnergy | None, count: int) -> dict[str, Floats]:
     nothing = np.full(count, np.nan)
     values = (nothing,) * 3 if energy is None else (energy.energy_j, energy.low_j, energy.high_j)
-    return {f"{stem}energy{end}_j": v for end, v in zip(("", "_low", "_high"), values, strict=True)}
+    return {f"{stem}energy{end}_j": v for end, v in zip(ENDS, values, strict=True)}
 
 
 def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
@@ -215,7 +215,7 @@ def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
         .alias("identified"),
     )
     for stem in ("", "predicted_"):
-        ends = [f"{stem}energy{e}_j" for e in ("", "_low", "_high")]
+        ends = [f"{stem}energy{e}_j" for e in ENDS]
         summed = summed.with_columns(pl.when(~pl.col(f"{stem}open")).then(pl.col(c)).alias(c) for c in ends)
     joules = pl.col("energy_j")
     span_ms = pl.col("time_ms") + pl.col("idle_ms")

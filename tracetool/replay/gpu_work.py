@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
-from tracetool.core.interval import Z90
-from tracetool.kernels.collective_matching import run_meetings
+from tracetool.core.interval import ENDS, Z90
+from tracetool.kernels.meetings import run_meetings
 from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
 from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies
 from tracetool.replay.time_parts import TimeParts, activity_kinds
@@ -143,9 +143,9 @@ def _row(
 
 def _ends(stem: str, energy: GroupEnergy | None, place: int) -> dict[str, float | None]:
     if energy is None or not np.isfinite(energy.energy_j[place]):
-        return {f"{stem}{end}_j": None for end in ("", "_low", "_high")}
+        return {f"{stem}{end}_j": None for end in ENDS}
     values = (energy.energy_j[place], energy.low_j[place], energy.high_j[place])
-    return {f"{stem}{end}_j": float(v) for end, v in zip(("", "_low", "_high"), values, strict=True)}
+    return {f"{stem}{end}_j": float(v) for end, v in zip(ENDS, values, strict=True)}
 
 
 def _add_caused(rows: list[dict[str, Any]], tables: Sequence[_Table]) -> None:
@@ -158,10 +158,10 @@ def _add_caused(rows: list[dict[str, Any]], tables: Sequence[_Table]) -> None:
         each = [_ends("wait", measured or predicted, place) for _, _, measured, predicted in tables]
         stem = "caused_wait_energy"
         if any(one["wait_j"] is None for one in each):
-            row |= {f"{stem}{end}_j": None for end in ("", "_low", "_high")}
+            row |= {f"{stem}{end}_j": None for end in ENDS}
             continue
         middle, low, high = (
-            np.array([one[f"wait{end}_j"] for one in each], dtype=np.float64) for end in ("", "_low", "_high")
+            np.array([one[f"wait{end}_j"] for one in each], dtype=np.float64) for end in ENDS
         )
         total = float(middle.sum())
         down, up = (float(np.sqrt(((middle - edge) ** 2).sum())) for edge in (low, high))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +14,7 @@ from scipy import sparse
 
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
+from tracetool.core.interval import ENDS
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.collective_matching import arrivals_ns
 from tracetool.measure.activity_energy import SummedEnergy, summed_energy
@@ -27,9 +27,6 @@ from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of
 from tracetool.replay.unnamed_gpu import check_named, taken_as_recorded
 from tracetool.tables.run import Run
 from tracetool.tables.serialized import serialized_notes
-
-#: A figure and the ends of its interval, as they follow its name.
-ENDS: Final = ("", "_low", "_high")
 
 
 @dataclass(frozen=True)

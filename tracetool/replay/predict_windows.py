@@ -14,9 +14,10 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.number_text import counted
-from tracetool.replay.gap_causes import NAMES, Gap
-from tracetool.replay.scope_totals import IDLE_ERROR
+from tracetool.core.figures import counted
+from tracetool.core.interval import ENDS
+from tracetool.replay.budget import IDLE_ERROR
+from tracetool.replay.gaps import NAMES, Gap
 from tracetool.tables.run import Run
 from tracetool.tables.windows import Window, activities_of
 
@@ -46,7 +47,6 @@ _MEANS: Final = {
     "copy_power": ("copy_energy", "copy_time_ms"),
     "mean_power": ("energy", "makespan_ms"),
 }
-_ENDS: Final = ("", "_low", "_high")
 #: Columns of signatures that are means over launches.
 _EACH: Final = ("measured_duration_us", "duration_us", "energy_mj")
 
@@ -169,7 +169,7 @@ def _added_totals(
     gpus = max(1, len(window_records[0].get("devices", ())))
     idle_ms = 1e3 * float(idle_s.sum())
     idle_j = gpus * total["idle_power_w"] * 1e-3 * idle_ms
-    for end in _ENDS:
+    for end in ENDS:
         wrong = {"": 1.0, "_low": 1.0 - IDLE_ERROR, "_high": 1.0 + IDLE_ERROR}[end]
         total[f"makespan{end}_ms"] += idle_ms
         total[f"gap{end}_ms"] += gpus * idle_ms

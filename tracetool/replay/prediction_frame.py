@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import ENDS
 from tracetool.core.operators import distinct_texts
 from tracetool.core.prediction import BOUNDS, UNITS, Prediction
 from tracetool.replay.coverage import predicted_from
@@ -137,5 +138,5 @@ def _in_the_run(frame: pl.DataFrame, launches: Floats, totals: RunTotals) -> pl.
     stronger = pl.when(pl.col("_longer") > 0).then(pl.col("_dearer") / pl.col("_longer")).otherwise(1.0)
     scaled = {"duration{}_us": pl.col("_longer"), "energy{}_mj": pl.col("_dearer"), "power{}_w": stronger}
     return placed.with_columns(
-        pl.col(name.format(end)) * factor for name, factor in scaled.items() for end in ("", "_low", "_high")
+        pl.col(name.format(end)) * factor for name, factor in scaled.items() for end in ENDS
     ).drop("_longer", "_dearer")

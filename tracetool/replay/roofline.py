@@ -6,12 +6,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
+from tracetool.core.interval import ENDS
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.sampled_activity import SHARES, activity_by_signature
@@ -21,8 +22,6 @@ from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.tables.measured_work import with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
-
-_ENDS: Final = ("", "_low", "_high")
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def roofline(
         pl.when(measured).then(pl.lit("measured")).otherwise(pl.lit("predicted")).alias("source"),
         *(
             pl.when(measured).then(f"measured{e}_j").otherwise(f"predicted{e}_j").alias(f"energy{e}_j")
-            for e in _ENDS
+            for e in ENDS
         ),
     )
     keys = ["operator", "family", "dtype", "layout", "batch", "m", "n", "k", "shape", "predicted_from"]
@@ -196,7 +195,7 @@ def _rows(run: Run, predicted: PredictedRun) -> pl.DataFrame:
         (pl.col("measured_duration_us") * launches / 1e3).alias("time_ms"),
         (pl.col("flops") * launches).alias("flops"),
         (pl.col("dram_bytes") * launches).alias("dram_bytes"),
-        *((pl.col(f"energy{e}_mj") * launches / 1e3).alias(f"predicted{e}_j") for e in _ENDS),
+        *((pl.col(f"energy{e}_mj") * launches / 1e3).alias(f"predicted{e}_j") for e in ENDS),
     )
 
 
@@ -204,7 +203,7 @@ def _energy(
     run: Run, rows: pl.DataFrame, gpu: str | None, power: Sequence[Path], tz: str | None
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return the measured energy of each signature over all GPUs, where the log determines it, and notes."""
-    columns: dict[str, Any] = {"signature": pl.Int64, **{f"measured{e}_j": pl.Float64 for e in _ENDS}}
+    columns: dict[str, Any] = {"signature": pl.Int64, **{f"measured{e}_j": pl.Float64 for e in ENDS}}
     empty = pl.DataFrame(schema=columns)
     attributed, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
     if attributed is None:
@@ -213,7 +212,7 @@ def _energy(
         pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null()
     )
     summed = summed_rows.group_by("signature", maintain_order=True).agg(
-        *(pl.col(f"energy{e}_j").sum().alias(f"measured{e}_j") for e in _ENDS), pl.col("duration_ns").sum()
+        *(pl.col(f"energy{e}_j").sum().alias(f"measured{e}_j") for e in ENDS), pl.col("duration_ns").sum()
     )
     with_times = summed.join(rows.select("signature", "time_ms"), on="signature")
     near = (pl.col("duration_ns") * 1e-6 - pl.col("time_ms")).abs() < 0.02 * pl.col("time_ms")

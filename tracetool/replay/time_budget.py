@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
+from tracetool.core.interval import ENDS
 from tracetool.measure.host_energy import host_energy
 from tracetool.measure.sampled_activity import activity_notes
 from tracetool.replay.gpu_work import gpu_work
@@ -179,10 +180,8 @@ def _together(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     sources = {rows[-1]["source"] for rows in each}
     source = sources.pop() if len(sources) == 1 else None if None in sources else "measured, predicted"
 
-    def summed(stem: str) -> GroupEnergy | None:
-        values = [
-            [[r[f"{stem}energy{end}_j"] for r in rows] for rows in each] for end in ("", "_low", "_high")
-        ]
+    def summed(stem: str) -> SetEnergy | None:
+        values = [[[r[f"{stem}energy{end}_j"] for r in rows] for rows in each] for end in ENDS]
         if any(v is None for end in values for rows in end for v in rows):
             return None
         middle, low, high = (np.array(v, dtype=np.float64) for v in values)

@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Bools, Floats, Ints
-from tracetool.core.interval import Z90
-from tracetool.core.number_text import counted, number
-from tracetool.measure.activity_energy import IDENTIFIED, SummedEnergy
+from tracetool.core.figures import counted, number
+from tracetool.core.interval import ENDS, Z90
 from tracetool.measure.attribution import join_canceling
 
 #: Groups looked at, the ones with most energy among those not identified: joining costs their square.
@@ -72,7 +71,7 @@ def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     joint = pl.DataFrame(
         {
             "set": np.arange(1, count + 1),
-            **{f"set_energy{end}_j": v for end, v in zip(("", "_low", "_high"), ends, strict=True)},
+            **{f"set_energy{end}_j": v for end, v in zip(ENDS, ends, strict=True)},
         }
     )
     rows = pl.DataFrame(
@@ -147,7 +146,7 @@ def set_sentences(frame: pl.DataFrame) -> list[str]:
         names = [_short(name) for name in rows["name"].to_list()]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = ", ".join(names[:_NAMED]) + more
-        joint, low, high = (number(rows[f"set_energy{end}_j"][0]) for end in ("", "_low", "_high"))
+        joint, low, high = (number(rows[f"set_energy{end}_j"][0]) for end in ENDS)
         sentences.append(f"the log does not separate {listed}: together {joint} J (90 %: {low} to {high})")
     count = in_sets["set"].n_unique()
     if count > _NAMED:

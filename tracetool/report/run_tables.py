@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
+from tracetool.core.interval import ENDS
 from tracetool.tables.idle_intervals import idle_intervals
 
 _GAP_ENDS_NS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -35,18 +36,17 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
         ``source`` (measured, predicted), ``power_w``, ``energy_error_pct``, ``time_error_pct`` (null where
         not compared), ``flops``, ``dram_bytes`` (per launch), ``bound``, ``predicted_from``, ``agrees``.
     """
-    ends = ("", "_low", "_high")
     compared = accuracy.table.filter(pl.col("level") == "signature").select(
         "signature",
         "agrees",
         "energy_error_pct",
         "time_error_pct",
-        *((pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"compared{e}_j") for e in ends),
+        *((pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"compared{e}_j") for e in ENDS),
     )
     # copies are compared with nothing, but measured like kernels
     measured = accuracy.by_signature.select(
         pl.col("signature").cast(pl.Int64),
-        *((pl.col(f"energy{e}_j") / pl.col("seen_launches")).alias(f"measured{e}_j") for e in ends),
+        *((pl.col(f"energy{e}_j") / pl.col("seen_launches")).alias(f"measured{e}_j") for e in ENDS),
     )
     per_launch = anchored.select(
         pl.col("signature").cast(pl.Int64),
@@ -55,7 +55,7 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
         "predicted_from",
         "flops",
         "dram_bytes",
-        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"predicted{e}_j") for e in ends),
+        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"predicted{e}_j") for e in ENDS),
     )
     launches = pl.col("launches")
     rows = (
@@ -65,12 +65,12 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
         .join(per_launch, on="signature", how="left")
         .join(compared, on="signature", how="left")
         .join(measured, on="signature", how="left")
-        .with_columns(pl.coalesce(f"compared{e}_j", f"measured{e}_j").alias(f"measured{e}_j") for e in ends)
+        .with_columns(pl.coalesce(f"compared{e}_j", f"measured{e}_j").alias(f"measured{e}_j") for e in ENDS)
         .with_columns(
             (pl.col("duration_ns") / 1e6).alias("time_ms"),
             *(
                 (pl.coalesce(f"measured{e}_j", f"predicted{e}_j") * launches).alias(f"energy{e}_j")
-                for e in ends
+                for e in ENDS
             ),
             pl.when(pl.col("measured_j").is_not_null())
             .then(pl.lit("measured"))
@@ -85,7 +85,7 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
         pl.when(pl.col("time_ms") > 0).then(pl.col("energy_j") / pl.col("time_ms") * 1e3).alias("power_w"),
     )
     return rows.sort(["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True).drop(
-        "duration_ns", *(f"{of}{e}_j" for of in ("measured", "compared", "predicted") for e in ends)
+        "duration_ns", *(f"{of}{e}_j" for of in ("measured", "compared", "predicted") for e in ENDS)
     )
 
 
@@ -148,11 +148,11 @@ class Gaps:
 def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
     """Return the gaps of a run: on each device, times of the run's window covered by no activity."""
     gaps = idle_intervals(kernels)
-    ends = kernels.select(
+    span = kernels.select(
         pl.col("start_ns").min().alias("first"),
         (pl.col("start_ns") + pl.col("duration_ns")).max().alias("last"),
     )
-    first, last = ends.row(0)
+    first, last = span.row(0)
     span_ns = (last - first) * kernels["device"].n_unique() if kernels.height else 0
     largest = (
         gaps.sort("gap_ns", descending=True)

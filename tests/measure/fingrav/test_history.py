@@ -85,5 +85,5 @@ def test_the_stated_error_is_that_of_few_runs() -> None:
         power = 400.0 + LIGHT_GAIN * excess * np.exp(-since / MEMORY_S)
         power += random.normal(0.0, 5.0, 8)[run] + random.normal(0.0, 2.0, 96)
         found = _alone(since, power, excess, run)
-        away.append((found.power_w - 400.0) / found.power_sd_w)
+        away.append((found.gain - LIGHT_GAIN) / found.gain_sd)
     assert float(np.sqrt(np.mean(np.square(away)))) == pytest.approx(1.0, abs=0.3)

@@ -10,7 +10,8 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.number_text import counted
+from tracetool.core.figures import counted
+from tracetool.core.interval import Z90
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.fingrav.executions import Executions, in_runs
@@ -67,7 +68,7 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
         f" in {counted(executions.runs, 'run')},"
         f" {counted(len(observation.readings), 'reading')} of {log.field}"
         f" ({samples.window_s * 1e3:.3g} ms window);"
-        f" moved {shift * 1e3:+.2f} ± {1.645 * samples.error_s * 1e3:.2f} ms"
+        f" moved {shift * 1e3:+.2f} ± {Z90 * samples.error_s * 1e3:.2f} ms"
     )
     names = run.signatures.select("signature", "name")
     ran = device_kernels.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")

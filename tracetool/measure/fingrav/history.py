@@ -77,7 +77,6 @@ class History:
     """A kernel's power and the share of its predecessors' excess that lingers in it."""
 
     power_w: float  # with a predecessor like itself
-    power_sd_w: float
     gain: float  # share of the predecessors' excess power left at the start
     gain_sd: float
     memory_s: float  # time constant of its fading
@@ -145,7 +144,5 @@ def fit_history_term(
     spare = max(len(scores) - full.shape[1], 1)
     cover = bread @ (scores.T @ scores) @ bread * (len(scores) / spare)
     sd = np.sqrt(np.maximum(np.diag(cover), 0.0))
-    history = History(
-        float(powers_w[0]), float(sd[0]), float(powers_w[-1]), float(sd[-2]), memory, len(power_w)
-    )
+    history = History(float(powers_w[0]), float(powers_w[-1]), float(sd[-2]), memory, len(power_w))
     return history, powers_w[:-1]

@@ -16,7 +16,7 @@ from tracetool.core.number_text import counted
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.attributed_work import Work, work_of_activity, work_of_run
-from tracetool.measure.observe import READ_S, as_boxcar, choose_sensor
+from tracetool.measure.observe import as_boxcar, choose_sensor
 from tracetool.measure.power_check import clocks, conditions, extent, values
 from tracetool.measure.power_check.finding import Finding, LogCase, worst
 from tracetool.measure.power_log import (
@@ -26,7 +26,7 @@ from tracetool.measure.power_log import (
     read_power_logs,
     telemetry_devices,
 )
-from tracetool.measure.readings import poll_spacing, resolve_updates
+from tracetool.measure.readings import query_times, resolve_updates
 from tracetool.measure.sampled_activity import sampled_activity
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
@@ -175,7 +175,7 @@ def _case(
     timeline = None
     if work is not None:
         timeline = work.timeline(origin)
-    query_s = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    query_s = query_times(log.time_s)
     sensors = candidate_sensors(gpu, log.field, None)
     if log.field == "counter":
         sensors = [as_boxcar(s, log) for s in sensors]

@@ -13,7 +13,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.replay.group_energy import RunEnergies, predicted_costs
+from tracetool.core.interval import ENDS
 from tracetool.replay.measured_energy import attribute_or_note, without_prediction
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.time_parts import activity_kinds, busy_parts
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 #: Columns of a prediction that every slice states.
 _STATED = ("util_tensor", "util_dram", "util_sm_active", "bound")
-_ENDS = ("", "_low", "_high")
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
     launch_sum_s = pl.col("shared_s").sum().over("device", "signature")
     launches = pl.len().over("device", "signature")
     share = pl.when(launch_sum_s > 0).then(pl.col("shared_s") / launch_sum_s).otherwise(1.0 / launches)
-    columns = [f"energy{end}_j" for end in _ENDS]
+    columns = [f"energy{end}_j" for end in ENDS]
     joined = frame.with_columns(share=share).join(
         by_signature.select("device", "signature", *columns, "identified"),
         on=["device", "signature"],

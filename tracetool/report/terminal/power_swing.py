@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.core.number_text import number
+from tracetool.core.figures import number
+from tracetool.core.interval import ENDS
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 
@@ -51,5 +52,5 @@ def swing_sentence(record: Mapping[str, Any]) -> str:
 
 
 def _with_ends(row: Mapping[str, Any], name: str) -> str:
-    middle, low, high = (row[name.format(end)] for end in ("", "_low", "_high"))
+    middle, low, high = (row[name.format(end)] for end in ENDS)
     return f"{number(middle, 3)} ({number(low, 3)}-{number(high, 3)})"

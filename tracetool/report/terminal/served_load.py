@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracetool.core.number_text import number
+from tracetool.core.figures import number
+from tracetool.core.interval import ENDS
 from tracetool.report.sentences import open_console, say
 
 
@@ -36,7 +37,7 @@ def print_requests(
 
 def _span(row: dict[str, object], stem: str, unit: str) -> str:
     """Return a value with its unit and interval."""
-    values = [row[f"{stem}{end}_j"] for end in ("", "_low", "_high")]
+    values = [row[f"{stem}{end}_j"] for end in ENDS]
     if not all(isinstance(v, float) for v in values):
         return f"the log resolves no {unit}"
     middle, low, high = (number(float(str(v))) for v in values)

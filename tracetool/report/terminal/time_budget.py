@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from tracetool.core.number_text import counted, number
+from tracetool.core.figures import counted, number
+from tracetool.core.interval import ENDS
 from tracetool.measure.host_energy import host_lines
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
@@ -49,7 +50,7 @@ def budget_rows(budget: TimeBudget) -> pl.DataFrame:
 
 def throttled_line(record: Mapping[str, Any]) -> str:
     """Return the throttled share of kernel time in a sentence."""
-    share, low, high = (f"{100 * record[f'throttled_share{end}']:.0f}" for end in ("", "_low", "_high"))
+    share, low, high = (f"{100 * record[f'throttled_share{end}']:.0f}" for end in ENDS)
     where = "" if record["device"] is None else f" on GPU {record['device']}"
     return f"throttled: {share} % of kernel time ({low}-{high}){where}, {record['source']}"
 
@@ -58,7 +59,7 @@ def gpu_rows(gpus: pl.DataFrame) -> pl.DataFrame:
     """Return the GPUs as people read them, highest energy at equal work first; waits where there are any."""
     rank = pl.when(pl.col("rank").is_not_null()).then(pl.format(" rank {}", "rank")).otherwise(pl.lit(""))
     waits = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j", "wait_ms", "caused_wait_energy_j")
-    more = [f"work_energy_more{end}_pct" for end in ("", "_low", "_high")]
+    more = [f"work_energy_more{end}_pct" for end in ENDS]
     shown = gpus.select(
         pl.concat_str(pl.format("GPU {}", "device"), rank).alias("name"),
         "energy_j",
