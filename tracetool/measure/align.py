@@ -12,8 +12,18 @@ from tracetool.core.interval import Z90
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
 
-#: Correlation by which another place may be worse than the best and still be looked at, and places looked at.
-RIVAL, _MOST_PLACES = 0.1, 8
+#: Correlation by which another place may be worse than the best and still be looked at. [1] A prior.
+RIVAL = 0.1
+#: Other places looked at: each costs a likelihood. [1] A prior.
+_MOST_PLACES = 8
+#: Places closer than this are one: a peak of correlation is as wide as the sensor's window and the step.
+#: [steps] A prior.
+_SAME_PLACE = 3.5
+#: Log posterior below the best from which a place is not looked at closer: e^-6 is 1 in 400. [1] A
+#: prior.
+_WORSE = 6.0
+#: Places of the quick score, and of the score in each round, that are looked at closer. [1] A prior.
+_QUICK_PLACES, _CLOSER_PLACES = 6, 3
 
 
 @dataclass(frozen=True)
@@ -98,12 +108,12 @@ def align(
     if quick is not None:
         fine = around_s + np.linspace(-reach, reach, 16 * (points - 1) + 1)
         rough = quick(fine) + prior(fine)
-        tried = np.unique(np.concatenate([tried, fine[_peaks(rough, 6)]]))
+        tried = np.unique(np.concatenate([tried, fine[_peaks(rough, _QUICK_PLACES)]]))
     value = np.array([score(float(x)) for x in tried]) + prior(tried)
     for _ in range(rounds):
         closer = []
-        for at in _peaks(value, 3):
-            if value[at] < value.max() - 6.0:
+        for at in _peaks(value, _CLOSER_PLACES):
+            if value[at] < value.max() - _WORSE:
                 continue
             near_side = tried[at - 1] if at else tried[at]
             right = tried[at + 1] if at + 1 < len(tried) else tried[at]
@@ -199,6 +209,6 @@ def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> li
     offsets = [(float(lags[best] * step), float(values[best]))]
     for i in high:
         at = float(lags[order[i]] * step)
-        if all(abs(at - offset) > 3.5 * step for offset, _ in offsets):
+        if all(abs(at - offset) > _SAME_PLACE * step for offset, _ in offsets):
             offsets.append((at, float(along[i])))
     return offsets

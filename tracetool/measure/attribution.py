@@ -23,25 +23,25 @@ from tracetool.measure.power_log import PowerLog
 from tracetool.measure.prior import prior_of
 from tracetool.measure.ridge_solver import Solution, resolved, solve
 
-#: A class is identified when the readings alone know its power to this share of its spread before.
+#: A class is identified when the readings alone know its power to this share of its spread before. [1] A
+#: prior: at half, the readings have four times the weight of what was believed before.
 _KNOWN = 0.5
-#: Fewer windows than this see a class at random.
+#: Fewer windows than this see a class at random. [windows] A prior.
 _FEWEST = 2.0
-#: Errors that cancel less than this do not join two classes into a group.
+#: Correlation of errors below which they do not join two classes into a group. [1] A prior.
 _TOGETHER = 0.1
-#: A group counts as identified when its joint energy is known to this share of its members' spread.
+#: A group counts as identified when its joint energy is known to this share of its members' spread. [1] A
+#: prior, half of ``_KNOWN``: a sum is known better than its members.
 _GROUP_KNOWN = 0.25
-#: Rounds of joining; each joins every pair that cancels best.
+#: Rounds of joining; each joins every pair that cancels best. [1] A prior: 15 halvings are 30,000 classes.
 _ROUNDS = 15
 #: Share of a column's square no other classes explain, below which it is not identifiable: what separates
 #: two kernels that always run in one ratio is then only where windows cut them, and that rests on stamps
-#: and on kernels being exactly alike, more than on the readings.
+#: and on kernels being exactly alike, more than on the readings. [1] A prior.
 _APART = 0.01
-
-
 #: Places of a log and its window that powers are solved for, and cells of the design from which on two do.
+#: [1] A prior; the second for speed alone.
 _DRAWN, _MANY_CELLS = 15, 2_000_000
-
 #: No GPU draws less, whatever it does. [W] A prior.
 _LEAST_W = 1e-3
 

@@ -17,24 +17,39 @@ from tracetool.measure.power_levels import STATE_COUNT, Blocks, Levels, overlap
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline, weighted_busy
 
-#: Degrees of freedom of the level changes: low, so that they are mostly nil and sometimes a step.
+#: Degrees of freedom of the level changes: low, so that most are nil and some are steps. [1] A prior.
 _STEP_FREEDOM = 1.5
-#: Degrees of freedom of the readings' noise.
+#: Degrees of freedom of the readings' noise: its tails are longer than a normal one's. [1] A prior.
 _NOISE_FREEDOM = 5.0
-#: Typical change of a level in 0.1 s, relative to the log's range.
+#: Typical change of a level in 0.1 s, relative to the log's range. [1] A prior.
 _STEP_SHARE = 0.004
-#: Gap power above idle, relative to active above idle, before any reading: mean and deviation.
+#: Gap power above idle, relative to active above idle, before any reading: mean and deviation. [1] A prior.
 _GAP_SHARE, _GAP_SHARE_SD = 0.10, 0.10
 #: How fast the gap's deviation from that share changes, relative to the other levels: clocks set it,
-#: not the work, and readings that hold both states could otherwise trade one against the other.
+#: not the work, and readings that hold both states could otherwise trade one against the other. [1] A prior.
 _GAP_PACE = 0.1
+#: Rounds of reweighting: the first ones go from smooth to stepwise. [1] A prior.
 _ROUNDS = 14
-#: Rounds of them that follow a start from levels of almost the same timeline.
+#: Rounds of them that follow a start from levels of almost the same timeline. [1] A prior.
 _AGAIN = 4
-#: Products of a reading's shares kept ready; beyond this they are multiplied out each round.
+#: Factor on the typical change in the first round, halved each round: large changes are not yet steps.
+#: [1] A prior.
+_SMOOTH_START = 8.0
+#: Least noise of a reading: in watts, and as a share of the log's high end. [W], [1] A prior: sensors state
+#: hundredths to tenths of a watt.
+_FLOOR_W, _FLOOR_SHARE = 0.1, 0.0005
+#: Most noise of a reading beside that, as a share of the log's range. [1] A prior.
+_MOST_NOISE = 0.05
+#: Noise the first round starts from: in watts, and as shares of the log's high end and range. [W], [1], [1]
+#: A prior.
+_START_W, _START_SHARE, _START_OF_RANGE = 0.3, 0.003, 0.002
+#: Standard deviation of a normal distribution over the median of its absolute values. [1] By definition.
+_SD_OF_MEDIAN = 1.4826
+#: Products of a reading's shares kept ready; beyond this they are multiplied out each round. [1] For memory
+#: alone, half a GB: results are the same.
 _PAIRS = 20_000_000
 #: Blocks a reading, over a whole log, beyond which stretches without readings are no longer cut into blocks:
-#: a single reading with a wrong time would ask for thousands of millions.
+#: a single reading with a wrong time would ask for thousands of millions. [1] A prior.
 _BLOCKS_A_READING = 2000
 
 
@@ -232,11 +247,11 @@ def _reweighted(problem: _Problem, rounds: int, like: Levels | None) -> _Reweigh
     pulled = np.asarray(np.bincount(anchor, trust * target, minlength=size), dtype=np.float64)
     normal = _Normal(observe, problem.width, anchor_weight)
     observe_t = observe.T.tocsr()
-    floor = max(0.1, 0.0005 * abs(problem.high_w))
-    noise = max(0.3, 0.003 * abs(problem.high_w), 0.002 * reach)
+    floor = max(_FLOOR_W, _FLOOR_SHARE * abs(problem.high_w))
+    noise = max(_START_W, _START_SHARE * abs(problem.high_w), _START_OF_RANGE * reach)
     ratio = np.hypot(1.0, problem.timing_w / noise)
     noise_weight = 1.0 / ratio**2
-    step_weight = 1.0 / (8 * problem.step_scale) ** 2 * np.ones(size - STATE_COUNT)
+    step_weight = 1.0 / (_SMOOTH_START * problem.step_scale) ** 2 * np.ones(size - STATE_COUNT)
     factor, unknowns = np.zeros((1, 1)), np.zeros(size)
     miss, step = y, np.zeros(size - STATE_COUNT)
     warm_start = like is not None and like.level_w.size == size
@@ -250,11 +265,11 @@ def _reweighted(problem: _Problem, rounds: int, like: Levels | None) -> _Reweigh
             right = observe_t @ (weight * y) + pulled
             unknowns = linalg.cho_solve_banded((factor, True), right, check_finite=False)
         miss, step = y - observe @ unknowns, unknowns[STATE_COUNT:] - unknowns[:-STATE_COUNT]
-        spread = 1.4826 * float(np.median(np.abs(miss / ratio)))
-        noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
+        spread = _SD_OF_MEDIAN * float(np.median(np.abs(miss / ratio)))
+        noise = float(np.clip(np.hypot(spread, floor), floor, _MOST_NOISE * reach + floor))
         ratio = np.hypot(1.0, problem.timing_w / noise)
         noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
-        scale = problem.step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
+        scale = problem.step_scale * max(1.0, _SMOOTH_START * 0.5**turn)  # from smooth to stepwise
         step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
     return _Reweighted(unknowns, factor, miss, step, noise, ratio)
 

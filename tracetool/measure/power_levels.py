@@ -11,11 +11,13 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.timeline import STATES, Ramp, cut
 
 STATE_COUNT = len(STATES)
-#: Part of a block that must be active for its level to be set beside its neighbors'.
+#: Part of a block that must be active for its level to be set beside its neighbors'. [1] A prior.
 _FILLED = 0.2
-#: Windows whose deviations are found together, and cells of the dense block that takes.
+#: Windows whose deviations are found together, and cells of the dense block that takes: 8 MB. [1] For speed
+#: and memory alone: results are the same.
 _TOGETHER, _CELLS = 64, 1_000_000
-#: Unknowns beyond a window looked at first, and the share of its variance they may still add.
+#: Unknowns beyond a window looked at first, and the share of its variance they may still add: 0.25 % of a
+#: deviation. [1] A prior.
 _TAIL_CELLS, _TAIL_SHARE = 384, 0.005
 
 
