@@ -24,7 +24,7 @@ from tracetool.measure.attribution import ClassEnergy, Identified, join_cancelin
 from tracetool.measure.characterize import Characterized, Estimate
 from tracetool.measure.clock_fit import _pieces
 from tracetool.measure.counter import check_counter, counter_log, counter_steps, counter_totals
-from tracetool.measure.design import Design, design, span_of
+from tracetool.measure.design_matrix import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.identify_sensor import IdentifiedSensor, identify_sensor

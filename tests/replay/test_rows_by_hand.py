@@ -23,7 +23,7 @@ from tracetool.replay.clocks import parse_clocks
 from tracetool.replay.gpu_transfer import on_gpu
 from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, with_operands
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.recorded import _ignored_shapes, _possible
+from tracetool.replay.recording_conditions import _ignored_shapes, _possible
 from tracetool.replay.run_case import run_case
 from tracetool.replay.table_checks import check_operators
 from tracetool.replay.unfused_attention import _with_casts, unfused

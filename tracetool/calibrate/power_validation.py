@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.calibrate.power_fit import fit_power, predicted_w
 from tracetool.calibrate.power_rows import PowerRows
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, mean_size
 from tracetool.core.interval import LEVEL, Z90
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration

@@ -11,7 +11,7 @@ import polars as pl
 
 from tracetool.compare.steps import Steps, instance_free, run_steps
 from tracetool.core.interval import ENDS
-from tracetool.tables.nested import shape_texts
+from tracetool.tables.list_columns import shape_texts
 
 #: What makes two launches the same piece of work, from the most telling on.
 IDENTITY: Final = ("range", "operator", "shapes", "name", "geometry")

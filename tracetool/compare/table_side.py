@@ -12,7 +12,6 @@ import polars as pl
 from tracetool.compare.sides import RunClasses
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
-from tracetool.replay.budget import COPIES
 from tracetool.replay.operator_tables import InputTable, read_table
 from tracetool.replay.predict import predict_table
 from tracetool.replay.scope_totals import COPIES

@@ -7,8 +7,8 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted, number
-from tracetool.fleet import questions
+from tracetool.core.number_text import counted, number
+from tracetool.fleet import queries
 from tracetool.fleet.storage import Place
 from tracetool.report.pictures.svg import Drawing as Picture
 from tracetool.report.pictures.svg import label_that_fits
@@ -90,8 +90,8 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
     BadInput
         If nothing was attributed.
     """
-    job_table = questions.jobs(place)
-    labels = [c for c in job_table.columns if c not in questions.OF_JOBS]
+    job_table = queries.jobs(place)
+    labels = [c for c in job_table.columns if c not in queries.OF_JOBS]
     kernels = counted(int(job_table["kernels"].sum()), "kernel")
     blocks: list[Block] = [Line(f"{counted(job_table.height, 'job')}, {kernels}", "headline")]
     answers = []

@@ -18,8 +18,8 @@ from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.counter import counter_log
 from tracetool.measure.filters import Boxes, sensor_boxes
+from tracetool.measure.joint_alignment import DRIFT_SD
 from tracetool.measure.observe import CLOCK_SD_S, LAG_S, as_boxcar, busiest_part
-from tracetool.measure.placement import DRIFT_SD
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, query_times, resolve_updates
 from tracetool.measure.timeline import Timeline

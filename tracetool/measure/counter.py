@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.measure.power_log import PowerLog
 from tracetool.sources.telemetry.units import integrals
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog

@@ -17,12 +17,10 @@ from tracetool.measure.design_matrix import design
 from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.fit_levels import fit_levels
-from tracetool.measure.levels import Levels
-from tracetool.measure.placement import DRIFT_SD, Placement, place_log
+from tracetool.measure.joint_alignment import DRIFT_SD, Placement, place_log
+from tracetool.measure.power_levels import Levels
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, query_times, resolve_updates, update_period
-from tracetool.measure.response import log_likelihoods
-from tracetool.measure.short_window import class_likelihood, compact_classes, fit_window
 from tracetool.measure.timeline import Timeline
 from tracetool.measure.window_length import class_likelihood, compact_classes, fit_window
 

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Bools, Floats, Ints
-from tracetool.core.figures import counted
 from tracetool.core.interval import ENDS
+from tracetool.core.number_text import counted
 from tracetool.measure.power_check.conditions import THROTTLE_REASONS, reason_bits
 from tracetool.measure.timeline import Timeline
 

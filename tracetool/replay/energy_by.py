@@ -14,6 +14,7 @@ from scipy import sparse
 
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import ENDS
+from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
 from tracetool.replay.time_parts import busy_parts
 from tracetool.replay.unidentified_sets import GpuGroups, joint_sets, set_sentences

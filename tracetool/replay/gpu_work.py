@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import ENDS, Z90
-from tracetool.kernels.meetings import run_meetings
+from tracetool.kernels.collective_matching import run_meetings
 from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
 from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies
 from tracetool.replay.time_parts import TimeParts, activity_kinds

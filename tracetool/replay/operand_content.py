@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.model.operands import SWITCHING, OperandActivity, is_product, operand_activity
 

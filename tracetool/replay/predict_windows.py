@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.figures import counted
 from tracetool.core.interval import ENDS
-from tracetool.replay.budget import IDLE_ERROR
-from tracetool.replay.gaps import NAMES, Gap
+from tracetool.core.number_text import counted
+from tracetool.replay.gap_causes import NAMES, Gap
+from tracetool.replay.scope_totals import IDLE_ERROR
 from tracetool.tables.run import Run
 from tracetool.tables.windows import Window, activities_of
 

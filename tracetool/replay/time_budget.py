@@ -180,7 +180,7 @@ def _together(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     sources = {rows[-1]["source"] for rows in each}
     source = sources.pop() if len(sources) == 1 else None if None in sources else "measured, predicted"
 
-    def summed(stem: str) -> SetEnergy | None:
+    def summed(stem: str) -> GroupEnergy | None:
         values = [[[r[f"{stem}energy{end}_j"] for r in rows] for rows in each] for end in ENDS]
         if any(v is None for end in values for rows in end for v in rows):
             return None

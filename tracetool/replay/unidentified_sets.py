@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Bools, Floats, Ints
-from tracetool.core.figures import counted, number
 from tracetool.core.interval import ENDS, Z90
+from tracetool.core.number_text import counted, number
+from tracetool.measure.activity_energy import IDENTIFIED, SummedEnergy
 from tracetool.measure.attribution import join_canceling
 
 #: Groups looked at, the ones with most energy among those not identified: joining costs their square.

@@ -14,7 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.io.csv_file import has_columns, read_csv
 from tracetool.sources.io.json_lines import decoded_lines
 from tracetool.sources.io.text import decode, head_bytes, read_text

@@ -10,8 +10,8 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
 from tracetool.core.interval import Z90
+from tracetool.core.number_text import counted
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.fingrav.executions import Executions, in_runs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Texts
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.history import (
     LOOK_BACK_S,

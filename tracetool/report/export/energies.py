@@ -14,6 +14,7 @@ import polars as pl
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
+from tracetool.replay.group_energy import RunEnergies, predicted_costs
 from tracetool.replay.measured_energy import attribute_or_note, without_prediction
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.time_parts import activity_kinds, busy_parts

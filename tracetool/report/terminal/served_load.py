@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracetool.core.figures import number
 from tracetool.core.interval import ENDS
+from tracetool.core.number_text import number
 from tracetool.report.sentences import open_console, say
 
 

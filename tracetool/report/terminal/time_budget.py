@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from tracetool.core.figures import counted, number
 from tracetool.core.interval import ENDS
+from tracetool.core.number_text import counted, number
 from tracetool.measure.host_energy import host_lines
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say

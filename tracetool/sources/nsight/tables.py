@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, distinct_rows, look_up, narrow
 from tracetool.sources.format import Trace

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
+from tracetool.core.number_text import counted
 from tracetool.sources.columns import clean_text, leading_number, measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
