@@ -47,11 +47,11 @@ GPUs with sensor numbers of their own: {own}.
 - A counter of energy misses nothing, but moves in steps: good for seconds, not for a step of a tenth of one.
 - A log of a GPU nobody named is read by the class that fits it best.
 
-## Is it what it should be?
+## Does a log match its sensor class?
 `tracetool check-power RUN` holds a log against its class: window, update period, gaps, dropouts, clock ([checks](check-power.md)).
 `tracetool sensor identify ACTIVITY --power LOG` finds window, period and lag, and with a meter beside the GPU its gain
 and offset, for `attribute --sensor` ([the GPU's own error](attribution.md#the-gpus-own-error)); `tracetool sensor check` makes the load for it
-on this machine. How well joules come out behind each class, against simpler methods, stands under
+on this machine. The accuracy of energies behind each class, against simpler methods: see
 [attribution](attribution.md#against-the-controls).
 
 ## What no sensor shows
