@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetool.core.interval import Z90
 from tracetool.forecast.pricing import Row
-from tracetool.forecast.steps import Step
+from tracetool.forecast.steps import ROUNDING, Step
 
 #: Columns of a forecast, each with ``_low`` and ``_high``, in the order they are written.
 FIGURES = (
@@ -27,8 +27,6 @@ FIGURES = (
 
 #: What is called so waits: no kernel runs.
 IDLE = "(idle)"
-#: A difference of times up to this share of them is of their rounding. [1] By definition.
-_ROUNDING = 1e-7
 #: Relative half-width beyond which the lower end falls as its inverse. [1] Continuity with a straight end.
 _WIDE = 0.5
 
@@ -101,10 +99,10 @@ class Widths:
         time = Figure.of(1.0, *self.time)
         return Figure(value, value / time.high, value / time.low)
 
-    def powered(self, value: float, most: float) -> Figure:
-        """Return a power, no end of it above ``most``. [W]"""
+    def powered(self, value: float, cap: float) -> Figure:
+        """Return a power, its upper end no higher than the cap in force, unless the power itself is. [W]"""
         figure = Figure.of(value, *self.power)
-        return Figure(value, figure.low, max(min(figure.high, most), value))
+        return figure if value > cap else Figure(value, figure.low, min(figure.high, cap))
 
     def spent(self, value: float) -> Figure:
         """Return an energy."""
@@ -154,7 +152,7 @@ def parts_of(step: Step, weight: float) -> list[Part]:
     rows = zip(step.priced.rows, step.priced.family, step.priced.basis, strict=True)
     operators = _operators(rows, step, weight)
     waiting = step.time_s - step.kernel_s
-    if waiting <= _ROUNDING * step.time_s:
+    if waiting <= ROUNDING * step.time_s:
         return operators
     return [
         Part(IDLE, {"op": IDLE}, IDLE, "", weight, weight * waiting, weight * step.idle_w * waiting),

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from tracetool.core.errors import BadInput
 from tracetool.core.versions import version_number
 from tracetool.families import names
@@ -20,9 +22,10 @@ from tracetool.forecast.host import host_notes
 from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
 from tracetool.forecast.operator_model import plan_operators
+from tracetool.forecast.power_cap import CappedPasses, not_kept
 from tracetool.forecast.pricing import PassRows, PricedPass, operator_table, price
 from tracetool.forecast.request_checks import as_asked, cautions
-from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
+from tracetool.forecast.steps import HostTime, Step, step_power_w
 from tracetool.forecast.training_passes import EAGER
 from tracetool.forecast.training_step import divide_training, plan_training
 from tracetool.hardware.gpu import Gpu
@@ -231,21 +234,27 @@ def _forecasts(planned: Sequence[_Planned]) -> list[Forecast | BadInput]:
 def _priced(planned: Sequence[_Planned]) -> list[Forecast]:
     passes = [one for p in planned for one in p.plan.passes]
     hosts = [host for p in planned for host in p.plan.hosts]
-    caps = [p.cap_w for p in planned for _ in p.plan.passes]
-    plans = [p.plan for p in planned for _ in p.plan.passes]
-    priced = [plan.adjusted(one) for one, plan in zip(price(passes), plans, strict=True)]
+    owners = [p for p in planned for _ in p.plan.passes]
+    ends = np.cumsum([len(p.plan.passes) for p in planned]).tolist()
+    places = [range(end - len(p.plan.passes), end) for p, end in zip(planned, ends, strict=True)]
+    priced = [owner.plan.adjusted(one) for one, owner in zip(price(passes), owners, strict=True)]
+
+    def at_lower_clocks(chosen: Sequence[int]) -> None:
+        for i, one in zip(chosen, price([passes[i] for i in chosen], ladder=True), strict=True):
+            priced[i] = owners[i].plan.adjusted(one)
+
+    def capped(place: int) -> CappedPasses:
+        p, own = planned[place], [priced[i] for i in places[place]]
+        return CappedPasses(own, p.plan.hosts, p.cap_w, p.plan.forecast)
+
     # only passes that the governor slows are priced at lower clocks too
-    over = [
-        i
-        for i, (one, host, cap) in enumerate(zip(priced, hosts, caps, strict=True))
-        if float(step_power_w(one, host)[0]) > cap
-    ]
-    for i, one in zip(over, price([passes[i] for i in over], ladder=True), strict=True):
-        priced[i] = plans[i].adjusted(one)
-    steps = [compose(*one) for one in zip(priced, hosts, caps, strict=True)]
-    results, start = [], 0
-    for p in planned:
-        end = start + len(p.plan.passes)
-        results.append(p.plan.forecast(steps[start:end]))
-        start = end
-    return results
+    over = [i for i, owner in enumerate(owners) if step_power_w(priced[i], hosts[i])[0] > owner.cap_w]
+    at_lower_clocks(over)
+    forecasts = [capped(place).at(p.cap_w) for place, p in enumerate(planned)]
+    exceed = [place for place, made in enumerate(forecasts) if capped(place).is_over(made)]
+    at_lower_clocks([i for place in exceed for i in places[place] if len(priced[i].clocks_mhz) == 1])
+    for place in exceed:
+        limit_w = planned[place].case.get("power_cap_w", planned[place].gpu.power_limit_w)
+        held = capped(place).forecast()
+        forecasts[place] = replace(held, notes=(*held.notes, *not_kept(held, limit_w)))
+    return forecasts

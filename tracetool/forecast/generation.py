@@ -65,10 +65,11 @@ class GenerationPlan:
         weighted_steps = [(n * s.time_s, s) for n, s in zip(runs, steps, strict=True)]
         widths = Widths.of(weighted_steps, self.eager.time_sd, self.eager.power_sd)
         gpus = self.ranks.gpus * self.replicas
+        cap_w = self.case.get("power_cap_w", self.gpu.power_limit_w)
         memory = self.footprint.total / GIB
         figures = {
             "step_ms": widths.timed(time * 1e3),
-            "power_w": widths.powered(joules / time * self.replicas, self.gpu.power_limit_w * gpus),
+            "power_w": widths.powered(joules / time * self.replicas, cap_w * gpus),
             "energy_per_item_j": widths.spent(joules / self.canvas.batch),
             "memory_gib": Figure.of(memory, MEMORY_ERROR, MEMORY_ERROR),
         }

@@ -143,7 +143,7 @@ class LanguagePlan:
 
     def _power(self, watts: float, widths: Widths) -> Figure:
         gpus = self.division.gpus
-        return widths.powered(watts * gpus, self.gpu.power_limit_w * gpus)
+        return widths.powered(watts * gpus, self.case.get("power_cap_w", self.gpu.power_limit_w) * gpus)
 
     def _stated(
         self,

@@ -108,9 +108,10 @@ class OperatorPlan:
         """Return the figures of a pass."""
         step = steps[0]
         widths = self._with_host(Widths.of([(step.time_s, step)], _COMMON_SD, _COMMON_SD), step)
+        cap_w = self.case.get("power_cap_w", self.gpu.power_limit_w)
         figures = {
             "step_ms": widths.timed(step.time_s * 1e3),
-            "power_w": widths.powered(step.power_w, self.gpu.power_limit_w),
+            "power_w": widths.powered(step.power_w, cap_w),
             "energy_per_item_j": widths.spent(step.energy_j / self.batch),
         }
         if self.weights is not None:

@@ -21,8 +21,8 @@ from tracetool.replay.operator_tables import InputTable, read_table
 #: A cap no GPU reaches: the mean power of a whole pass is held under the cap, not each row's. [W]
 _NO_CAP_W: Final = 1e9
 #: Core clocks a capped pass is priced at beside the one asked for, as shares of it. [1] By definition of
-#: the grid: figures between two of them are interpolated.
-_LADDER: Final = (1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4)
+#: the grid, down to the GPU's lowest clock: figures between two of them are interpolated.
+_LADDER: Final = (1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4, 0.32, 0.26, 0.21, 0.17, 0.14, 0.11, 0.09, 0.07)
 
 #: A row of an operator table, with ``module`` and ``count``.
 Row = Mapping[str, float | str | bool]
@@ -134,9 +134,9 @@ def _together(passes: Sequence[PassRows], *, ladder: bool) -> list[list[list[int
 
 
 def ladder_mhz(gpu: Gpu, clock_mhz: float) -> Floats:
-    """Return the clocks a capped pass is priced at, highest first. Shape (c,). [MHz]"""
-    steps = clock_mhz * np.array(_LADDER)
-    return np.unique(np.maximum(steps, min(gpu.clock_min_mhz, clock_mhz)))[::-1]
+    """Return the clocks a capped pass is priced at, down to the GPU's lowest. Shape (c,), falling. [MHz]"""
+    lowest = min(gpu.clock_min_mhz, clock_mhz)
+    return np.unique(np.maximum(clock_mhz * np.array((*_LADDER, 0.0)), lowest))[::-1]
 
 
 def _price(

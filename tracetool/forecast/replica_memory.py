@@ -28,6 +28,8 @@ from tracetool.hardware.gpu import Gpu
 #: Share of its prompt a running request holds by itself at least; prefixes are shared. [1] Turns of one
 #: conversation and repeated prompts in measured runs whose batches are fuller than unshared prompts allow.
 _UNSHARED: Final = 0.75
+#: What a batch beyond the memory does.
+BEYOND: Final = "do not fit the memory of"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Held:
         """Notes on a batch that does not fit."""
         if self.largest is None or self.running <= self.largest:
             return ()
-        beyond = f"{self.running:g} requests do not fit the memory of {self.gpu.name} at once"
+        beyond = f"{self.running:g} requests {BEYOND} {self.gpu.name} at once"
         shared = "where prompts share their beginnings, else an engine makes requests wait"
         return (f"{beyond}, {self.largest:.0f} do: the figures hold {shared}",)
 

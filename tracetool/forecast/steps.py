@@ -56,6 +56,8 @@ class Step:
         return self.energy_j / self.time_s if self.time_s > 0 else 0.0
 
 
+#: A difference of times up to this share of them is of their rounding. [1] By definition.
+ROUNDING: Final = 1e-7
 #: How a basis begins whose coefficients were measured on the very GPU.
 _MEASURED: Final = "calibrated"
 
@@ -85,6 +87,8 @@ def step_power_w(priced: PricedPass, host: HostTime) -> Floats:
 def compose(priced: PricedPass, host: HostTime, cap_w: float) -> Step:
     """Return the step at the highest clock whose mean power is no more than ``cap_w``.
 
+    Where not even the lowest clock keeps the cap the step is that of the lowest clock.
+
     Parameters
     ----------
     priced : PricedPass
@@ -96,8 +100,8 @@ def compose(priced: PricedPass, host: HostTime, cap_w: float) -> Step:
     """
     kernel, energy, device = _sums(priced, host)
     span = makespan_s(device, host)
-    power = (energy + priced.idle_w * (span - kernel)) / span
-    place, share = _settled(power, cap_w)
+    joules = energy + priced.idle_w * (span - kernel)
+    place, share = _settled(joules, span, cap_w)
 
     def at(values: Floats) -> Floats:
         if share == 0.0:
@@ -105,12 +109,11 @@ def compose(priced: PricedPass, host: HostTime, cap_w: float) -> Step:
         return np.asarray(values[..., place] * (1.0 - share) + values[..., place + 1] * share)
 
     counts = priced.counts
-    time, idle = float(at(span)), float(at(priced.idle_w))
+    time, total = float(at(span)), float(at(joules))
     row_s, row_j = counts * at(priced.duration_s), counts * at(priced.energy_j)
     busy = float(row_s.sum())
-    gap_j = idle * max(time - busy, 0.0)
-    total = float(row_j.sum()) + gap_j
-    limited = 1.0 if total <= cap_w * time else cap_w * time / total
+    gap_j = max(total - float(row_j.sum()), 0.0)
+    waits = time - busy > ROUNDING * time
     down, up = _time_spread(priced, row_s, float(at(device)), host, time)
     low, high = family_spread(
         priced.family, row_j[:, None], at(priced.power_low)[:, None], at(priced.power_high)[:, None]
@@ -118,9 +121,9 @@ def compose(priced: PricedPass, host: HostTime, cap_w: float) -> Step:
     measured = np.array([str(b).startswith(_MEASURED) for b in priced.basis], np.bool_)
     return Step(
         time_s=time,
-        energy_j=total * limited,
+        energy_j=total,
         kernel_s=busy,
-        idle_w=idle,
+        idle_w=gap_j / (time - busy) if waits else float(at(priced.idle_w)),
         clock_mhz=float(at(priced.clocks_mhz)),
         time_down=down,
         time_up=up,
@@ -139,16 +142,20 @@ def _sums(priced: PricedPass, host: HostTime) -> tuple[Floats, Floats, Floats]:
     return kernel, priced.counts @ priced.energy_j, kernel + host.launch_s * priced.counts.sum()
 
 
-def _settled(power_w: Floats, cap_w: float) -> tuple[int, float]:
-    """Return the clock a governor settles at: a place among falling clocks, and the share of the next."""
-    allowed = np.flatnonzero(power_w <= cap_w)
+def _settled(energy_j: Floats, time_s: Floats, cap_w: float) -> tuple[int, float]:
+    """Return the clock a governor settles at: a place among falling clocks, and the share of the next.
+
+    Time and energy interpolated by the share have the cap as their ratio.
+    """
+    excess_j = energy_j - cap_w * time_s
+    allowed = np.flatnonzero(excess_j <= 0.0)
     if not allowed.size:
-        return len(power_w) - 1, 0.0
+        return len(excess_j) - 1, 0.0
     first = int(allowed[0])
     if first == 0:
         return 0, 0.0
-    above, below = power_w[first - 1] - cap_w, cap_w - power_w[first]
-    return first - 1, float(above / max(above + below, 1e-12))
+    above, below = excess_j[first - 1], -excess_j[first]
+    return first - 1, float(above / (above + below))
 
 
 def _time_spread(

@@ -21,6 +21,7 @@ from tracetool.forecast.figures import Forecast, Part
 from tracetool.forecast.forecast import LESS_SURE, Outcome, forecast_cases
 from tracetool.forecast.grid import expand
 from tracetool.forecast.operator_model import TABLES
+from tracetool.forecast.replica_memory import BEYOND
 from tracetool.forecast.torch_check import Checked
 from tracetool.forecast.trace_comparison import Compared
 from tracetool.hardware.load import load_gpu
@@ -146,17 +147,32 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
     name = Path(str(shown["model"][0])).name
     changed = (f"a GPU with changed numbers was never measured: {LESS_SURE}",) if values.get(SETTINGS) else ()
     return Forecasts(
-        grid.frame, False, notes=(*grid.notes, *_notes_of_all(outcomes), *changed), title=name, grid=grid
+        grid.frame, False, notes=(*_notes_of_cases(outcomes), *grid.notes, *changed), title=name, grid=grid
     )
 
 
-def _notes_of_all(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the notes that all forecasts have, but for that of a changed GPU."""
+#: Signs in which notes of one kind may differ.
+_NUMBERS: Final = "0123456789."
+
+
+def _notes_of_cases(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the notes that all forecasts have, and of those of some one for each kind, with their number.
+
+    Notes of one kind differ in numbers alone. Those of a grid as a whole are left out: of a changed GPU, and
+    of batches beyond the memory.
+    """
     forecasts = [outcome.forecast for outcome in outcomes if outcome.forecast is not None]
-    first_notes = forecasts[0].notes if forecasts else ()
-    return [
-        n for n in first_notes if LESS_SURE not in n and all(n in forecast.notes for forecast in forecasts)
-    ]
+    kinds: dict[str, list[str]] = {}
+    for forecast in forecasts:
+        for note in forecast.notes:
+            if LESS_SURE not in note and BEYOND not in note:
+                kinds.setdefault("".join(sign for sign in note if sign not in _NUMBERS), []).append(note)
+    notes = []
+    for alike in kinds.values():
+        same = len(alike) == len(forecasts) and len(set(alike)) == 1
+        of_some = f"{len(alike)} of {len(outcomes)} cases; the first: {alike[0]}"
+        notes.append(alike[0] if same else of_some)
+    return notes
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:

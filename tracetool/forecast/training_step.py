@@ -111,14 +111,13 @@ class StepPlan:
             self.framework.power_sd,
         )
         gpus = self.division.gpus
-        # exchanges beside the passes draw power too: together they stay within the cap
-        cap = self.case.get("power_cap_w", self.gpu.power_limit_w)
-        power = min(joules / time, cap) * gpus
+        power = joules / time * gpus
+        cap_w = self.case.get("power_cap_w", self.gpu.power_limit_w)
         memory = self.footprint.total / GIB
         figures = {
             "step_ms": widths.timed(time * 1e3),
             "tokens_per_s": widths.rated(self.sequences * self.plan.seq_len / time),
-            "power_w": widths.powered(power, self.gpu.power_limit_w * gpus),
+            "power_w": widths.powered(power, cap_w * gpus),
             "energy_per_token_j": widths.spent(power * time / (self.sequences * self.plan.seq_len)),
             "energy_per_item_j": widths.spent(power * time / self.sequences),
             "memory_gib": Figure.of(memory, MEMORY_ERROR, MEMORY_ERROR),
