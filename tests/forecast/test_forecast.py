@@ -254,7 +254,7 @@ def test_kernels_launched_one_by_one_wait_for_the_host() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"dtype": "fp8"}, "dtype"),
+        ({"zero": 1}, "zero"),
         ({"gbs": 64, "steps": 20}, "gbs, steps"),
         ({"mode": "train", "gbs": 8, "isl": 512, "osl": None, "bs": None}, "isl"),
     ],
@@ -270,12 +270,12 @@ def test_what_a_mode_does_not_read_is_named(given: dict[str, Any], named: str) -
 
 def test_columns_that_decide_no_case_are_named(config: Path) -> None:
     case = {"model": str(config), "gpu": "h100-sxm", "mode": "serve", "isl": 400, "osl": 100}
-    table = pl.DataFrame([{**case, "batch": 8, "kv_dtype": "fp8"}, {**case, "batch": 16, "kv_dtype": None}])
+    table = pl.DataFrame([{**case, "batch": 8, "seq": 64.0}, {**case, "batch": 16, "seq": None}])
     told = tt.forecast(table)
     assert "columns without effect: batch" in told.notes
-    assert "kv_dtype without effect on 1 case of mode serve" in told.notes
+    assert "seq without effect on 1 case of mode serve" in told.notes
     assert told.frame["power_w"].n_unique() == 1
-    named = tt.forecast(table.rename({"batch": "bs"}).drop("kv_dtype"))
+    named = tt.forecast(table.rename({"batch": "bs"}).drop("seq"))
     assert not [note for note in named.notes if "without effect" in note]
     assert named.frame["power_w"].n_unique() == 2
 

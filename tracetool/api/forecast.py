@@ -154,7 +154,8 @@ def forecast(
         What is asked of a model: ``gpu``, ``mode`` (``prefill``, ``decode``, ``serve``, ``train``), ``isl``
         and ``osl`` (tokens of a prompt and of its answer), ``bs`` (requests that run at once; sequences of a
         micro batch), ``gbs`` and ``seq`` (sequences of a step of training and tokens of each), ``tp``,
-        ``pp``, ``dp``, ``ep``, ``cp``, ``gpus``, ``stack``, ``clock_mhz`` [MHz], ``power_cap_w`` [W],
+        ``pp``, ``dp``, ``ep``, ``cp``, ``gpus``, ``stack``, ``dtype`` and ``kv_dtype`` (number formats of
+        weights, and of the keys and values a request keeps), ``clock_mhz`` [MHz], ``power_cap_w`` [W],
         ``host_us`` [us], ``set`` (numbers of the GPU that are changed, as ``{"sm_count": 160}``).
         None for what is not given. Several values (a list, or a text such as ``"1,8,64"`` or
         ``"900:1980:90"``) ask for every combination: ``best`` then names those of least energy.

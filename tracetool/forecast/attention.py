@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracetool.core.dtype import BYTES
 from tracetool.core.errors import BadInput
@@ -112,6 +112,15 @@ class Attention(Part):
     def parameters(self) -> float:
         """Learned weights of sinks."""
         return float(self.heads) if self.sinks else 0.0
+
+    @property
+    def cache_dtype(self) -> str:
+        """Number format of the keys and values it keeps; empty where it keeps none."""
+        return self.kv_dtype if self.cached else ""
+
+    def with_cache(self, dtype: str) -> Attention:
+        """Return the part with the keys and values it keeps in a number format."""
+        return replace(self, kv_dtype=dtype) if self.cached else self
 
     def kv_bytes(self, parallel: Parallel) -> float:
         """Return bytes of keys and values of a token; none where a window bounds them. [B]

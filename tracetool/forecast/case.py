@@ -93,17 +93,15 @@ COLUMNS: Final = tuple(field.name for field in fields(Case))
 
 
 #: Fields that only training reads, only pictures and films, and only requests of text.
-_TRAINING: Final = ("gbs", "seq", "zero", "vpp", "recompute", names.OPTIMIZER, "dtype")
+_TRAINING: Final = ("gbs", "seq", "zero", "vpp", "recompute", names.OPTIMIZER)
 _PICTURES: Final = ("steps", "height", "width", "frames", "sp")
-_REQUESTS: Final = ("isl", "osl", "token_budget", "sampling")
-#: What no mode reads: the format of the cache is the configuration's.
-_BY_MODEL: Final = ("kv_dtype",)
+_REQUESTS: Final = ("isl", "osl", "token_budget", "sampling", "kv_dtype")
+#: What language models are asked for that run in an engine.
+SERVED: Final = ("serve", "prefill", "decode")
 _NOT_READ: Final[Mapping[str, tuple[str, ...]]] = {
-    "serve": (*_TRAINING, *_PICTURES, *_BY_MODEL),
-    "prefill": (*_TRAINING, *_PICTURES, *_BY_MODEL),
-    "decode": (*_TRAINING, *_PICTURES, *_BY_MODEL),
-    "train": (*_PICTURES, *_REQUESTS, *_BY_MODEL),
-    "generate": (*_TRAINING, *_REQUESTS, *_BY_MODEL),
+    **dict.fromkeys(SERVED, (*_TRAINING, *_PICTURES)),
+    "train": (*_PICTURES, *_REQUESTS),
+    "generate": (*_TRAINING, *_REQUESTS),
 }
 
 

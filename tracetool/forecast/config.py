@@ -18,7 +18,7 @@ from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 from tracetool.forecast.model_names import fields_of
 from tracetool.forecast.operator_model import GRAPHS, TABLES, read_operators
-from tracetool.forecast.quantization import formats_of
+from tracetool.forecast.quantization import cache_format, formats_of, with_format
 from tracetool.forecast.transformers_eager import Prompt
 
 #: Largest configuration that is read: those of today's models are below 100 kB. [B]
@@ -27,7 +27,9 @@ _MOST_BYTES: Final = 20_000_000
 _MOST_PARTS: Final = 20
 
 
-def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
+def read_model(
+    source: str | os.PathLike[str] | Mapping[str, Any], dtype: str = "", kv_dtype: str = ""
+) -> Model:
     """Return the model of a configuration.
 
     Parameters
@@ -35,12 +37,15 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
     source : path or mapping
         A ``config.json``; a folder that holds one, or a diffusers pipeline; its fields; or a name of
         ``models.toml``; an operator table, an ONNX file or one of ``torch.export``.
+    dtype, kv_dtype : str
+        Number formats of a language model in place of those it states: of weights and products, and of the
+        keys and values requests keep.
 
     Raises
     ------
     BadInput
-        If it cannot be read, its architecture is not known, or a field is missing or out of range; the field
-        is named.
+        If it cannot be read, a format cannot be applied, its architecture is not known, or a field is
+        missing or out of range; the field is named.
     """
     if isinstance(source, Mapping):
         name, values = str(source.get("_name_or_path") or "config")[:100], source
@@ -55,8 +60,11 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
         return _architecture(registry, inner, "_class_name").read(config, name)
     towers = tower_parameters(config)
     config = _language(config)
+    if dtype:
+        config = with_format(config, dtype)
     architecture = _architecture(registry, config, "model_type")
     model = architecture.read(config, name)
+    model = model.with_cache(cache_format(config, kv_dtype))
     if most := config.size("max_position_embeddings", "n_positions", default=0, least=0):
         model = replace(model, most_tokens=float(most))
     if config.has("quantization_config"):

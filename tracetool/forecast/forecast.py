@@ -14,7 +14,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.versions import version_number
 from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
-from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case
+from tracetool.forecast.case import SERVED, SINGLE, Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
 from tracetool.forecast.generation import plan_generation
@@ -204,14 +204,16 @@ def _planner(case: Case) -> _Planner:
 
 
 def _model(case: Case, folder: Path | None, models: dict[str, Model | BadInput]) -> Model:
-    """Return the model of a case, each read once."""
+    """Return the model of a case in the formats asked for, each read once."""
     source = case.model
     if isinstance(source, str) and folder is not None and (folder / source).exists():
         source = folder / source
-    key = repr(source)
+    served = case.mode in SERVED
+    formats = (case.dtype or "", case.kv_dtype or "") if served else ("", "")
+    key = repr((source, formats))
     if key not in models:
         try:
-            models[key] = read_model(source)
+            models[key] = read_model(source, *formats)
         except BadInput as error:
             models[key] = error
     model = models[key]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tracetool.core.dtype import BYTES
@@ -98,6 +98,15 @@ class LatentAttention(Part):
     def weight_bytes(self, parallel: Parallel) -> float:
         """Return bytes of the expansion and of the copies decode absorbs. [B]"""
         return self.parameters / parallel.tp * (BYTES[self.dtype] + 2.0)
+
+    @property
+    def cache_dtype(self) -> str:
+        """Number format of the latent vectors it keeps."""
+        return self.kv_dtype
+
+    def with_cache(self, dtype: str) -> LatentAttention:
+        """Return the part with the latent vectors it keeps in a number format."""
+        return replace(self, kv_dtype=dtype)
 
     def kv_bytes(self, parallel: Parallel) -> float:
         """Return bytes of a token's latent vector, whole on every GPU. [B]"""

@@ -146,6 +146,16 @@ class Model:
         """Return whether a part has weights in a number format."""
         return any(getattr(part, "dtype", "") == dtype for part in self._every_part())
 
+    @property
+    def cache_formats(self) -> frozenset[str]:
+        """Number formats of the keys and values requests keep; none where they keep none."""
+        return frozenset(part.cache_dtype for part in self._every_part() if part.cache_dtype)
+
+    def with_cache(self, dtype: str) -> Model:
+        """Return the model with the keys and values that requests keep in a number format."""
+        groups = (replace(g, parts=tuple(part.with_cache(dtype) for part in g.parts)) for g in self.groups)
+        return replace(self, groups=tuple(groups))
+
     def _every_part(self) -> Iterable[Part]:
         yield from self.embedding
         for group in self.groups:

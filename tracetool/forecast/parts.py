@@ -53,6 +53,15 @@ class Part:
         """Return bytes one GPU keeps for each token of a request. [B]"""
         return 0.0
 
+    @property
+    def cache_dtype(self) -> str:
+        """Number format of the keys and values it keeps; empty where it keeps none."""
+        return ""
+
+    def with_cache(self, dtype: str) -> Part:  # noqa: ARG002
+        """Return the part with the keys and values it keeps in a number format."""
+        return self
+
     def state_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002
         """Return bytes one GPU keeps for each request, however long it is. [B]"""
         return 0.0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from tracetool.core.dtype import canonical_dtype
+from tracetool.core.errors import BadInput
 from tracetool.forecast.fields import Config
 
 #: Format of experts alone: other modules stay as they are (``mxfp4`` of transformers and vLLM).
@@ -122,6 +125,95 @@ def _split(pattern: str) -> list[str]:
 
 def _without_prefix(name: str) -> str:
     return next((name[len(p) :] for p in _PREFIXES if name.startswith(p)), name)
+
+
+#: Formats a served model may be asked for, as a configuration states them: ``torch_dtype`` of transformers,
+#: ``quantization_config`` of vLLM, ModelOpt, GPTQ and AWQ.
+_ASKED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "bf16": {"torch_dtype": "bfloat16"}, "fp16": {"torch_dtype": "float16"},
+    "fp32": {"torch_dtype": "float32"},
+    "fp8": {"quantization_config": {"quant_method": "fp8"}},
+    "nvfp4": {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}},
+    "int8_wo": {"quantization_config": {"quant_method": "gptq", "bits": 8}},
+    "int4_wo": {"quantization_config": {"quant_method": "awq", "bits": 4}},
+}  # fmt: skip
+#: Formats a configuration may state in more than one way.
+_ALIKE: Final = {"fp8_block": "fp8", EXPERTS_ONLY: "mxfp4"}
+
+
+def with_format(config: Config, dtype: str) -> Config:
+    """Return a configuration as one whose weights are in a number format, stored or converted when loaded.
+
+    The same as editing ``torch_dtype`` or ``quantization_config``; one already in the format stays as it is.
+
+    Raises
+    ------
+    BadInput
+        If the format cannot be applied, or the checkpoint is quantized to another one.
+    """
+    asked = canonical_dtype(dtype) or dtype.lower()
+    stated = formats_of(config)
+    if stated.dtype != stated.base:
+        if asked in {stated.dtype, _ALIKE.get(stated.dtype)}:
+            return config
+        raise BadInput(
+            f"dtype: the checkpoint is quantized to {stated.dtype}, not {dtype[:40]}",
+            "leave it out, or give the configuration of the checkpoint in 16 bits",
+        )
+    if asked not in _ASKED:
+        raise BadInput(f"dtype: {dtype[:40]!r} cannot be served", f"give one of {', '.join(_ASKED)}")
+    kept = {name: value for name, value in config.values.items() if name not in {"torch_dtype", "dtype"}}
+    base = {"torch_dtype": config.values.get("torch_dtype", config.values.get("dtype"))}
+    return Config({**kept, **base, **_ASKED[asked]}, config.source, config.path)
+
+
+#: Formats of 16 bits a cache may be asked for: then it is that of the activations.
+_WIDE_CACHE: Final = ("bf16", "fp16")
+
+
+def cache_format(config: Config, asked: str = "") -> str:
+    """Return the number format of the keys and values a request keeps.
+
+    Parameters
+    ----------
+    config : Config
+        States it by ``kv_cache_scheme`` (compressed-tensors) or ``kv_cache_quant_algo`` (ModelOpt); else the
+        cache is that of the activations.
+    asked : str
+        ``fp8``, ``bf16`` or ``fp16``; ``auto`` or nothing for what the configuration states.
+
+    Raises
+    ------
+    BadInput
+        If it is neither of 16 bits nor FP8.
+    """
+    if asked in {"", "auto"}:
+        return _stated_cache(config) or _base(config)
+    dtype = canonical_dtype(asked) or asked.lower()
+    if dtype != "fp8" and dtype not in _WIDE_CACHE:
+        raise BadInput(f"kv_dtype: {asked[:40]!r} is not known", "give auto, bf16, fp16 or fp8")
+    return dtype if dtype == "fp8" else _base(config)
+
+
+def _stated_cache(config: Config) -> str:
+    """Return the format of the cache that a configuration states, empty where it states none."""
+    if not config.has("quantization_config"):
+        return ""
+    settings = config.part("quantization_config")
+    if settings.has("kv_cache_scheme"):
+        scheme = settings.part("kv_cache_scheme")
+        bits, kind = scheme.size("num_bits"), scheme.text("type", default="float")
+        if (bits, kind) != (8, "float"):
+            raise scheme.fault(
+                "num_bits", f"a cache of {bits} bits ({kind[:20]}) is not priced", "8 bits, float"
+            )
+        return "fp8"
+    algorithm = settings.text("kv_cache_quant_algo", default="")
+    if algorithm.lower() not in {"", "none", "auto", "fp8"}:
+        raise settings.fault(
+            "kv_cache_quant_algo", f"{algorithm[:40]!r} is not priced", "FP8, or leave it out"
+        )
+    return "fp8" if algorithm.lower() == "fp8" else ""
 
 
 def _dtype(settings: Config) -> str:

@@ -11,15 +11,13 @@ import numpy as np
 from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.formats import on_tensor, product_rate
-from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, Case, with_mode, without_effect
+from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, SERVED, Case, with_mode, without_effect
 from tracetool.forecast.model import Model
 from tracetool.forecast.operator_model import OPERATORS, as_pass
 from tracetool.forecast.passes import Forward, Parallel
 from tracetool.forecast.quantization import EXPERTS_ONLY
 from tracetool.hardware.gpu import Gpu
 
-#: What language models are asked for that run in an engine.
-_SERVED: Final = ("serve", "decode", "prefill")
 #: Mode where none is stated of kinds of models that no engine serves token by token.
 _USUAL: Final[Mapping[str, str]] = {"diffusion": "generate", "encoder": "prefill", "vision": "prefill"}
 #: Modes that decode.
@@ -42,7 +40,7 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
     ------
     BadInput
         If the model is of operators and another mode than a pass was named, if it decodes nothing and a mode
-        that decodes was, or if a batch is not whole.
+        that decodes was, a batch is not whole, or a pipeline is asked for in a number format.
     """
     if model.kind == OPERATORS:
         return as_pass(case), ()
@@ -53,11 +51,13 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
         raise BadInput(f"mode: {case.mode}: the model decodes no tokens", f"ask with --mode {usual}")
     unread = without_effect(case)
     notes = [f"without effect on --mode {case.mode}: {', '.join(unread)}"] if unread else []
-    if case.dtype is not None and case.mode in _SERVED:
-        notes.append(
-            "the formats of a served model are its configuration's: torch_dtype, quantization_config"
+    if case.mode in SERVED and case.kv_dtype is not None and not model.cache_formats:
+        notes.append(f"without effect on {model.name}, which keeps no keys and values: kv_dtype")
+    if case.mode == "generate" and case.dtype not in (None, model.dtype):
+        raise BadInput(
+            f"dtype: {case.dtype[:40]} cannot be applied to a pipeline", f"its figures are in {model.dtype}"
         )
-    if case.mode in _SERVED and case.get("ep", 1) > 1 and not _has_experts(model):
+    if case.mode in SERVED and case.get("ep", 1) > 1 and not _has_experts(model):
         notes.append(f"without effect on {model.name}, which has no experts: ep")
         case = replace(case, ep=None)
     return case, tuple(notes)
@@ -65,7 +65,12 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
 
 def cautions(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
     """Return cautions: a context beyond the model's, formats it or the GPU has no use for."""
-    return (*_unused_format(model), *_too_long(case, model), *_not_multiplied(case, model, gpu))
+    return (
+        *_unused_format(model),
+        *_stated_cache(case, model),
+        *_too_long(case, model),
+        *_not_multiplied(case, model, gpu),
+    )
 
 
 def _has_experts(model: Model) -> bool:
@@ -83,13 +88,20 @@ def _unused_format(model: Model) -> tuple[str, ...]:
     return (f"without effect on {model.name}: quantization_config ({what}); {counted}",)
 
 
+def _stated_cache(case: Case, model: Model) -> tuple[str, ...]:
+    """Return a note where a configuration states that keys and values are kept in 8 bits."""
+    if case.mode not in SERVED or case.kv_dtype not in (None, "auto") or "fp8" not in model.cache_formats:
+        return ()
+    return ("keys and values are kept in FP8, as its quantization_config states; others with --kv-dtype",)
+
+
 def _too_long(case: Case, model: Model) -> tuple[str, ...]:
     tokens = case.get("isl", DEFAULT_ISL)
     if case.mode in ("serve", "decode"):
         tokens += case.get("osl", DEFAULT_OSL)
     if case.mode == "train":
         tokens = case.get("seq", 0.0)
-    if case.mode not in (*_SERVED, "train") or tokens <= model.most_tokens:
+    if case.mode not in (*SERVED, "train") or tokens <= model.most_tokens:
         return ()
     most = f"the {model.most_tokens:g} its configuration states (max_position_embeddings)"
     return (f"{tokens:g} tokens of a request are beyond {most}",)
@@ -97,13 +109,13 @@ def _too_long(case: Case, model: Model) -> tuple[str, ...]:
 
 def _not_multiplied(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
     """Return a note where the GPU multiplies the model's format at its FP32 rate, and FP16 faster."""
-    if case.mode not in _SERVED or model.dtype != "bf16":
+    if case.mode not in SERVED or model.dtype != "bf16":
         return ()
     words = np.array(["bf16", "fp16"], object)
     slow, fast = product_rate(words, gpu)
     if slow >= fast or on_tensor(words, gpu)[0]:
         return ()
-    instead = 'engines serve such models in FP16 there, as with "torch_dtype": "float16" in the configuration'
+    instead = "engines serve such models in FP16 there, as with --dtype fp16"
     return (
         f"{gpu.name} multiplies BF16 as FP32, at {100 * slow / fast:.0f} % of its rate of FP16: {instead}",
     )

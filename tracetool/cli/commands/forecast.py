@@ -62,7 +62,14 @@ def forecast(
     vpp: str | None = _values("--vpp", "train: interleaved parts of the layers of a pipeline stage."),
     recompute: str | None = _values("--recompute", "train: none, selective or full."),
     optimizer: str | None = _values("--optimizer", "train: adamw, adam, momentum, sgd, none."),
-    dtype: str | None = _values("--dtype", "train: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4."),
+    dtype: str | None = _values(
+        "--dtype",
+        "Number format in place of the model's: bf16, fp16, fp32, fp8, nvfp4, int8_wo, int4_wo; "
+        "train: also tf32, mxfp8.",
+    ),
+    kv_dtype: str | None = _values(
+        "--kv-dtype", "Keys and values that requests keep: auto (as the model states), bf16, fp16 or fp8."
+    ),
     attention: str | None = _values("--attention", "train: flash or eager (its steps)."),
     method: str | None = _values(
         "--method", "laws (of kernels) or saturation (train: efficiencies that saturate)."
@@ -143,6 +150,7 @@ def forecast(
         recompute=recompute,
         optimizer=optimizer,
         dtype=dtype,
+        kv_dtype=kv_dtype,
         attention=attention,
         stack=stack,
         method=method,
