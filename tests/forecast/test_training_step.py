@@ -13,6 +13,7 @@ from tracetool.forecast.config import read_model
 from tracetool.forecast.model import Parallel
 from tracetool.forecast.training_memory import weights_of
 from tracetool.forecast.training_step import divide_training
+from tracetool.hardware.load import load_gpu
 
 STEP: dict[str, Any] = {"gpu": "h100-sxm", "mode": "train", "bs": 1, "gbs": 16, "seq": 2048}
 
@@ -91,6 +92,26 @@ def test_zero_divides_state_then_gradients_then_weights() -> None:
             assert shares[zero][name] == pytest.approx(expected)
     # 2 bytes of weights, 2 of gradients, 12 of master and two moments (ZeRO, 2020, section 3.1)
     assert shares[0]["optimizer_gib"] == pytest.approx(6 * shares[0]["weights_gib"])
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_gpus_that_share_layers_divide_all_activations(recompute: str) -> None:
+    # sbh (34 + 5as/h) / t with sequence parallel (Korthikanti et al., 2022, section 4.2.2, equation 4)
+    held = [
+        facts("llama-3.1-70b", gpus=tp, tp=tp, seq=8192, gbs=1, recompute=recompute)["activations_gib"]
+        for tp in (1, 2, 4, 8)
+    ]
+    assert held == pytest.approx([held[0] / tp for tp in (1, 2, 4, 8)], rel=1e-3)
+
+
+def test_published_steps_fit_their_gpus() -> None:
+    # NVIDIA dgxc-benchmarking, recipe llama3.1 for NeMo 25.02: 70 and 405 billion weights on H100 of 80 GB
+    for model, division in (
+        ("llama-3.1-70b", {"gpus": 64, "tp": 4, "pp": 4, "cp": 2, "vpp": 5, "gbs": 128}),
+        ("llama-3.1-405b", {"gpus": 512, "tp": 8, "pp": 8, "cp": 2, "vpp": 8, "gbs": 256}),
+    ):
+        row = one(model, seq=8192, dtype="bf16", **division)
+        assert row["memory_gib"] < load_gpu("h100-sxm").memory_bytes / 2**30
 
 
 def test_replicas_keep_the_passes_and_exchange_gradients_beside_them() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -14,7 +14,7 @@ from tracetool.forecast.experts import Experts
 from tracetool.forecast.memory import GIB, RUNTIME_BYTES
 from tracetool.forecast.model import Model, Parallel, TrainingPlan
 from tracetool.forecast.operator_rows import Row
-from tracetool.forecast.parts import Part
+from tracetool.forecast.parts import Linear, Part
 
 #: Bytes of state an optimizer keeps for each weight: moments in fp32 (Rajbhandari et al., ZeRO, 2020,
 #: section 3.1), beside a master weight of 4 where weights have 16 bits.
@@ -58,7 +58,10 @@ def training_footprint(
     Notes
     -----
     One micro batch for each pipeline stage is in flight (1F1B). ZeRO divides over the replicas the state of
-    the optimizer, then gradients, then weights.
+    the optimizer, then gradients, then weights. GPUs that share a layer divide its tokens outside of products
+    and attention (sequence parallel), and keep of what they gather for a product their own tokens alone, to
+    gather the others again on the way back: all activations are divided (Korthikanti et al., 2022, section
+    4.2.2).
     """
     parallel = division.parallel
     wide = plan.dtype in {"fp32", "tf32"}
@@ -69,9 +72,8 @@ def training_footprint(
     optimizer = _STATE[plan.optimizer] + (0.0 if wide or plan.optimizer == "none" else 4.0)
     in_flight = min(parallel.pp, plan.accumulation)
     tokens = micro * plan.seq_len / parallel.cp
-    saved_bytes = _saved(
-        forward, plan, tokens * model.hidden * BYTES["fp32" if wide else "bf16"], model.layers
-    )
+    between = tokens * model.hidden * BYTES["fp32" if wide else "bf16"] / parallel.tp
+    saved_bytes = _saved(forward, plan, between, model.layers, _shards(model, parallel))
     return TrainingFootprint(
         weights * (4.0 if wide else 2.0) * shares[0],
         weights * BYTES[plan.gradient_dtype] * shares[1],
@@ -106,16 +108,33 @@ def replicas_of_experts(division: Division) -> int:
     return max(division.replicas * division.parallel.cp, 1)
 
 
-def _saved(rows: Sequence[Row], plan: TrainingPlan, between: float, layers: int) -> float:
+def _shards(model: Model, parallel: Parallel) -> dict[str, float]:
+    """Return the share a GPU keeps of the input of each product that its GPUs gather whole. [1]
+
+    Products whose inputs they divide by columns are not among them.
+    """
+    places = [("", model.embedding), ("", model.head), *((f"{g.name}.", g.parts) for g in model.groups)]
+    return {
+        f"{place}{part.name}": 1.0 / parallel.tp
+        for place, parts in places
+        for part in parts
+        if isinstance(part, Linear) and part.split != "inputs"
+    }
+
+
+def _saved(
+    rows: Sequence[Row], plan: TrainingPlan, between: float, layers: int, shards: Mapping[str, float]
+) -> float:
     """Return the activations of a micro batch that the way back reads. [B]
 
     Every product and norm keeps its input, attention its queries, keys and values, a softmax its result,
     and an activation function its inputs (Korthikanti et al., 2022, section 4). Recomputing layers
-    keeps what lies between two of them (``between``) and one whole layer.
+    keeps what lies between two of them (``between``) and one whole layer. Of the inputs of some modules
+    only a share is kept (``shards``).
     """
     ends = layered = 0.0
     for row in rows:
-        size = _saved_by_launch(row) * float(row["count"])
+        size = _saved_by_launch(row) * float(row["count"]) * shards.get(str(row["module"]), 1.0)
         if str(row["module"]).startswith("layers"):
             layered += 0.0 if plan.recompute == "selective" and row["op"] == names.SOFTMAX else size
         else:
