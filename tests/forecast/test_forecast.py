@@ -322,6 +322,34 @@ def test_bf16_where_no_tensor_core_takes_it_is_noted() -> None:
     assert not noted("a100-sxm", "bfloat16")
 
 
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "noted"),
+    [
+        ("v100-sxm2-16gb", "bf16", "multiplies BF16 as FP32, at 12 %"),
+        ("v100-sxm2-16gb", "tf32", "multiplies TF32 as FP32"),
+        ("v100-sxm2-16gb", "fp16", ""),
+        ("a100-sxm", "bf16", ""),
+        ("a100-sxm", "fp8", "no tensor cores for FP8: products are priced at the rate of 16 bits"),
+        ("a100-sxm", "mxfp8", "no tensor cores for MXFP8"),
+        ("a100-sxm", "nvfp4", "no tensor cores for NVFP4"),
+        ("h100-sxm", "fp8", ""),
+        ("h100-sxm", "mxfp8", "no tensor cores for MXFP8: products are priced as FP8's"),
+        ("h100-sxm", "nvfp4", "no tensor cores for NVFP4"),
+        ("b200-sxm", "mxfp8", ""),
+        ("b200-sxm", "nvfp4", ""),
+    ],
+)
+def test_a_format_a_gpu_has_no_units_for_is_noted(gpu: str, dtype: str, noted: str) -> None:
+    modes = ["train", "decode"] if dtype not in {"tf32", "mxfp8"} else ["train"]
+    for mode in modes:
+        notes = tt.forecast(CONFIG, gpu=gpu, mode=mode, dtype=dtype, tp=4).notes
+        found = [note for note in notes if "tensor cores" in note or "as FP32" in note]
+        # what is not quantized stays in BF16
+        own = [note for note in found if f" {dtype.upper()}" in note.partition(", at")[0]]
+        assert bool(own) == bool(noted)
+        assert all(noted in note for note in own)
+
+
 @pytest.mark.parametrize("asked", [{}, {"mode": "train"}, {"mode": "prefill"}, {"bs": [1, 2]}])
 def test_documents_of_the_shortest_questions_fit_their_schema(asked: dict[str, Any]) -> None:
     check_document("forecast", json.loads(tt.forecast(CONFIG, gpu="h100-sxm", **asked).to_json()))

@@ -144,7 +144,12 @@ class Model:
 
     def holds(self, dtype: str) -> bool:
         """Return whether a part has weights in a number format."""
-        return any(getattr(part, "dtype", "") == dtype for part in self._every_part())
+        return dtype in self.product_formats
+
+    @property
+    def product_formats(self) -> frozenset[str]:
+        """Number formats of its products."""
+        return frozenset(str(part.dtype) for part in self._every_part() if hasattr(part, "dtype"))
 
     @property
     def cache_formats(self) -> frozenset[str]:

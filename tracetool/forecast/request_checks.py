@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.dtype import canonical_dtype
 from tracetool.core.errors import BadInput
 from tracetool.families import names
-from tracetool.families.formats import on_tensor, product_rate
+from tracetool.families.formats import multiplied_format, on_tensor, product_rate
 from tracetool.forecast.case import DEFAULT_ISL, DEFAULT_OSL, SERVED, Case, with_mode, without_effect
 from tracetool.forecast.model import Model
 from tracetool.forecast.operator_model import OPERATORS, as_pass
@@ -108,14 +109,37 @@ def _too_long(case: Case, model: Model) -> tuple[str, ...]:
 
 
 def _not_multiplied(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
-    """Return a note where the GPU multiplies the model's format at its FP32 rate, and FP16 faster."""
-    if case.mode not in SERVED or model.dtype != "bf16":
+    """Return notes on the formats of products that a GPU has no units for, and multiplies as others."""
+    if case.mode == "train":
+        formats = {canonical_dtype(case.dtype) or model.dtype}
+    elif case.mode in SERVED:
+        formats = {model.dtype, *model.product_formats}
+    else:
         return ()
-    words = np.array(["bf16", "fp16"], object)
-    slow, fast = product_rate(words, gpu)
-    if slow >= fast or on_tensor(words, gpu)[0]:
-        return ()
-    instead = "engines serve such models in FP16 there, as with --dtype fp16"
-    return (
-        f"{gpu.name} multiplies BF16 as FP32, at {100 * slow / fast:.0f} % of its rate of FP16: {instead}",
-    )
+    return tuple(note for dtype in sorted(formats) for note in _multiplied_otherwise(dtype, case, gpu))
+
+
+def _multiplied_otherwise(dtype: str, case: Case, gpu: Gpu) -> tuple[str, ...]:
+    """Return a note where a GPU multiplies a format at the rate of another."""
+    words = np.array([dtype, "fp16"], object)
+    if dtype in _FP32_ELSE:
+        slow, fast = product_rate(words, gpu)
+        if slow >= fast or on_tensor(words, gpu)[0]:
+            return ()
+        served = "engines serve such models in FP16 there, as with --dtype fp16"
+        instead = "train in FP16 there, with --dtype fp16" if case.mode == "train" else served
+        share = f"{100 * slow / fast:.0f} % of its rate of FP16"
+        return (f"{gpu.name} multiplies {dtype.upper()} as FP32, at {share}: {instead}",)
+    if multiplied_format(words, gpu)[0] != dtype:
+        taken = "products are priced at the rate of 16 bits, with weights converted on the way"
+        return (f"{gpu.name} has no tensor cores for {dtype.upper()}: {taken}",)
+    if dtype in _BLOCK_SCALES and multiplied_format(np.array(["nvfp4"], object), gpu)[0] != "nvfp4":
+        return (f"{gpu.name} has no tensor cores for {dtype.upper()}: products are priced as FP8's",)
+    return ()
+
+
+#: Formats that GPUs without tensor cores for them multiply as FP32.
+_FP32_ELSE: Final = ("bf16", "tf32")
+#: Formats of 8 bits whose scales tensor cores apply that multiply 4 bits too: Blackwell and CDNA 4 brought
+#: both (NVIDIA PTX ISA 8.7, AMD CDNA 4 ISA). By definition of the formats (OCP Microscaling Formats, 2023).
+_BLOCK_SCALES: Final = ("mxfp8",)

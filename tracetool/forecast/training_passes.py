@@ -104,7 +104,8 @@ _SUMS: Final = "gradients.accumulate"
 def _trained(row: Row, parallel: Parallel) -> Row:
     """Return a row of a forward pass as training frameworks run it.
 
-    Norms are shared among the GPUs of a layer, that after the last too (sequence parallel, Korthikanti et al., 2022, section 4.2.2).
+    Norms are shared among the GPUs of a layer, that after the last too (sequence parallel, Korthikanti et
+    al., 2022, section 4.2.2).
     """
     if row["op"] == names.NORM and parallel.tp > 1:
         return {**row, "rows": max(float(row["rows"]) / parallel.tp, 1.0)}
