@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import tracetool as tt
 from tests.forecast.test_configs import COUNTS, PATHS
 from tracetool.core.errors import BadInput
 from tracetool.forecast.config import read_model
@@ -141,3 +142,14 @@ def test_a_fault_of_a_pipeline_names_its_field(changes: dict[str, Any], field: s
 def test_a_canvas_out_of_range_names_its_size(changes: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=next(iter(changes))):
         Canvas(**changes)
+
+
+def test_the_time_of_a_whole_batch_is_no_step_of_its_denoising(capsys: pytest.CaptureFixture[str]) -> None:
+    tt.forecast("flux.1-dev", gpu="h100-sxm", steps=4).show()
+    printed = capsys.readouterr().out
+    assert "time of a batch" in printed
+    assert "step" not in printed
+    grid = tt.forecast("flux.1-dev", gpu="h100-sxm", steps=[2, 4])
+    grid.show()
+    assert "batch ms" in capsys.readouterr().out
+    assert "least energy x batch time" in grid.best["goal"].to_list()

@@ -16,6 +16,8 @@ from tracetool.replay.operating_points import front, least
 #: Time that a mode is judged by, beside energy per token or item.
 _LATENCY: Final = {"prefill": "ttft_ms", "decode": "itl_ms", "serve": "itl_ms"}
 _OTHERWISE: Final = "step_ms"
+#: Names of times in goals.
+_SHORT: Final = {"ttft_ms": "TTFT", "itl_ms": "ITL"}
 #: Columns an exploration adds to those of a table of forecasts.
 RATE: Final = "throughput_per_gpu"
 BY_LATENCY, BY_THROUGHPUT = "pareto_latency", "pareto_throughput"
@@ -91,7 +93,8 @@ def explored(
     rate = _floats(frame["power_w"]) / joules / count
     fits = _fits(frame)
     judged = valid & fits if (valid & fits).any() else valid
-    places = _goals(judged, joules, times, rate, latency, slowdown)
+    usual = "batch time" if modes[0] == "generate" else "step time"
+    places = _goals(judged, joules, times, rate, _SHORT.get(latency, usual), slowdown)
     reached = [", ".join(goal for goal, at in places.items() if at == row) for row in range(len(valid))]
     frame = frame.with_columns(
         pl.Series(RATE, rate).fill_nan(None),
@@ -133,10 +136,9 @@ def _front(valid: Bools, time: Floats, energy: Floats) -> Bools:
 
 
 def _goals(
-    valid: Bools, energy: Floats, time: Floats, rate: Floats, latency: str, slowdown: float
+    valid: Bools, energy: Floats, time: Floats, rate: Floats, short: str, slowdown: float
 ) -> Mapping[str, int]:
-    """Return the place of the best case of each goal."""
-    short = {"ttft_ms": "TTFT", "itl_ms": "ITL"}.get(latency, "step time")
+    """Return the place of the best case of each goal; ``short`` is the name of the time."""
     places = np.flatnonzero(valid)
     joules, times, rates = energy[places], time[places], rate[places]
     within = f"within {100 * slowdown:g} %"

@@ -95,7 +95,7 @@ _OTHER_LABELS: Final = {
         "energy_per_item_j": "energy per prompt",
         "tokens_per_s": "prompts per second",
     },
-    "generate": {"energy_per_item_j": "energy per image or video"},
+    "generate": {"energy_per_item_j": "energy per image or video", "step_ms": "time of a batch"},
     "pass": {"energy_per_item_j": "energy per item", "step_ms": "pass"},
 }
 _OPERATORS_SHOWN: Final = 12
@@ -139,7 +139,7 @@ def _print_one(forecasted: Forecasted) -> None:
     if forecasted.compared is not None:
         print_compared(forecasted.compared)
         return
-    _print_families(forecasted.parts)
+    _print_families(forecasted.parts, "batch" if record.get("mode") == "generate" else "step")
     _print_operators(forecasted.parts)
 
 
@@ -173,12 +173,12 @@ def _print_facts(record: Mapping[str, Any], facts: Mapping[str, float]) -> None:
         )
 
 
-def _print_families(operators: pl.DataFrame) -> None:
+def _print_families(operators: pl.DataFrame, work: str) -> None:
     import polars as pl
 
     from tracetool.report.layout import Table
 
-    grid = Table(title="Where the joules go (one step of one GPU)", all_with="--json")
+    grid = Table(title=f"Where the joules go (one {work} of one GPU)", all_with="--json")
     for head in ("family", "energy J", "share", "time ms", "time share"):
         grid.add_column(head, justify="left" if head == "family" else "right")
     sums = operators.group_by("family", maintain_order=True).agg(

@@ -67,7 +67,7 @@ def print_explored(grid: Grid, title: str) -> None:
     notable = pl.col("pareto_latency") | pl.col("pareto_throughput") | (pl.col("goals") != "")
     shown = valid if valid.height <= _SHOWN else valid.filter(notable)
     shown = _thinned(shown.sort(grid.latency, maintain_order=True))
-    latency = _HEADS[grid.latency].rpartition(" ")[0]
+    latency = _latency_head(grid).rpartition(" ")[0]
     table = Table(title=f"{title}: Pareto-optimal in energy and L {latency}, T throughput; * best")
     _add_columns(table, grid)
     for row in shown.to_dicts():
@@ -98,11 +98,17 @@ def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _latency_head(grid: Grid) -> str:
+    """Return the head of the time cases are judged by: of images or videos it is a whole batch's."""
+    batch = grid.latency == "step_ms" and "generate" in grid.frame["mode"]
+    return "batch ms" if batch else _HEADS[grid.latency]
+
+
 def _add_columns(table: Any, grid: Grid, *, fronts: bool = True) -> None:
     for name in grid.varied:
         table.add_column(_HEADS.get(name, name), justify="right", rank=0)
     table.add_column(f"J/{grid.unit.removesuffix('s')} (90 %)", justify="right", rank=1)
-    table.add_column(_HEADS[grid.latency], justify="right", rank=2)
+    table.add_column(_latency_head(grid), justify="right", rank=2)
     table.add_column(f"{grid.unit}/s/GPU", justify="right", rank=2)
     if fronts:
         table.add_column("W", justify="right", rank=5)
