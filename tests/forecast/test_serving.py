@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracetool as tt
 from tests.forecast.test_forecast import CONFIG
 from tracetool.forecast.engine import SAMPLING, engine_of
 from tracetool.forecast.forecast import forecast_cases
@@ -27,6 +28,45 @@ def test_median_prompt_tokens_are_those_of_simulated_steps(running: float, outpu
     assert traffic.prompt_tokens == pytest.approx(np.mean(tokens), rel=0.05)
 
 
+@pytest.mark.parametrize(("running", "output"), [(1, 1), (1, 4), (2, 2), (3, 8)])
+def test_no_step_takes_in_more_prompts_than_it_has_places(running: int, output: int) -> None:
+    traffic = Traffic(running, 400, output, 1e9)
+    draw = np.random.default_rng(7)
+    arrivals = draw.binomial(running, 1 / output, 20_000)
+    assert traffic.mixed_share == pytest.approx(np.mean(arrivals > 0), abs=0.02)
+    others = draw.binomial(running - 1, 1 / output, 20_000)
+    tokens = np.array([draw.exponential(400, n).sum() for n in others])
+    assert median_tokens(traffic) == pytest.approx(np.median(tokens), rel=0.05, abs=25.0)
+
+
+@pytest.mark.parametrize("output", [1, 4, 16, 64, 512])
+def test_a_request_alone_waits_for_its_own_prompt_and_no_other(output: int) -> None:
+    case = {"model": CONFIG, "gpu": "h100-sxm", "isl": 1024, "bs": 1}
+    alone = figures_of({**case, "mode": "prefill"})["ttft_ms"]
+    figures = figures_of({**case, "mode": "serve", "osl": output})
+    assert figures["ttft_ms"] == pytest.approx(alone, rel=0.02)
+    assert ("itl_ms" in figures) == (output > 1)
+
+
+@pytest.mark.parametrize("isl", [1024, 20_000])
+def test_no_engine_takes_in_prompts_faster_than_prompts_alone(isl: int) -> None:
+    case = {"model": CONFIG, "gpu": "h100-sxm", "isl": isl}
+    (outcome,) = forecast_cases([{**case, "mode": "serve", "osl": 1, "bs": 16, "sampling": "greedy"}])
+    assert outcome.forecast is not None
+    alone = figures_of({**case, "mode": "prefill", "bs": 8})["tokens_per_s"]
+    assert outcome.forecast.figures["tokens_per_s"].value == pytest.approx(alone, rel=0.05)
+    assert any("of 16 requests run at once, others wait" in note for note in outcome.forecast.notes)
+
+
+def test_a_grid_of_single_tokens_is_judged_by_the_first() -> None:
+    single = tt.forecast(CONFIG, gpu="h100-sxm", bs=[1, 8], osl=1)
+    assert "TTFT within 5 %" in " ".join(single.best["goal"])
+    some = tt.forecast(CONFIG, gpu="h100-sxm", bs=8, osl=[1, 16])
+    assert some.frame["pareto_latency"].to_list() == [False, True]
+    for result in (single, some):
+        result.show()
+
+
 def test_mean_of_steps_is_what_requests_bring() -> None:
     traffic = Traffic(256, 1000, 200, 8192)
     assert traffic.mixed_share * traffic.mixed_tokens == pytest.approx(traffic.prompt_tokens)
@@ -44,7 +84,8 @@ def test_no_step_takes_in_more_than_its_budget() -> None:
 def test_every_token_of_a_pass_is_counted_once() -> None:
     traffic = Traffic(100, 300, 500, 8192)
     assert decode_pass(traffic).tokens == 100
-    assert mixed_pass(traffic).tokens == pytest.approx(100 + traffic.mixed_tokens)
+    mixed = mixed_pass(traffic)
+    assert mixed.tokens == pytest.approx(100 - mixed.prefill_requests + traffic.mixed_tokens)
     requests, each, context = chunks(900.0, 300.0, 8192.0)
     assert requests * each == 900.0
     assert context >= each

@@ -87,12 +87,14 @@ def explored(
     if len(modes) > 1:
         raise BadInput(f"mode: {', '.join(sorted(modes))} have no energy in common", "ask for one mode")
     latency = _LATENCY.get(modes[0], _OTHERWISE)
+    if frame[latency].is_null().all():  # one token of each request: none follows another
+        latency = _LATENCY["prefill"]
     energy = "energy_per_item_j" if modes[0] in {"generate", "pass"} else "energy_per_token_j"
     joules, times = (_floats(frame[name]) for name in (energy, latency))
     count = np.array([np.nan if n is None else n for n in gpus], np.float64)
     rate = _floats(frame["power_w"]) / joules / count
-    fits = _fits(frame)
-    judged = valid & fits if (valid & fits).any() else valid
+    fits, timed = _fits(frame), valid & np.isfinite(times)
+    judged = timed & fits if (timed & fits).any() else timed
     usual = "batch time" if modes[0] == "generate" else "step time"
     places = _goals(judged, joules, times, rate, _SHORT.get(latency, usual), slowdown)
     reached = [", ".join(goal for goal, at in places.items() if at == row) for row in range(len(valid))]
@@ -109,7 +111,7 @@ def explored(
         first = frame["error"].drop_nulls()[0]
         notes = (f"{failed} of {frame.height} cases cannot run; the first: {first}",)
     if beyond := int((valid & ~fits).sum()):
-        which = "are on no front" if judged is not valid else "are compared all the same"
+        which = "are on no front" if judged is not timed else "are compared all the same"
         notes += (
             f"{beyond} of {frame.height} cases do not fit the memory (bs above largest_batch) and {which}",
         )

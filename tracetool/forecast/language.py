@@ -20,7 +20,14 @@ from tracetool.forecast.passes import Forward
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
 from tracetool.forecast.replica_memory import Held, context_room, free_bytes, held_by
 from tracetool.forecast.replicas import with_waiting, without_request
-from tracetool.forecast.serving import Traffic, decode_pass, median_tokens, mixed_pass, prompt_pass
+from tracetool.forecast.serving import (
+    Traffic,
+    decode_pass,
+    median_tokens,
+    mixed_pass,
+    prompt_bound,
+    prompt_pass,
+)
 from tracetool.forecast.steps import HostTime, Step
 from tracetool.forecast.token_sampling import Logits
 from tracetool.forecast.training_passes import EAGER
@@ -94,18 +101,24 @@ class LanguagePlan:
             [(max(1.0 - share, 0.0) * decode.time_s, decode), (share * mixed.time_s, mixed)]
         )
         power = self._mean_w(joules / mean, decode)
-        per_token = power * self.division.gpus * mean * stages / self._running
+        tokens = self._running * traffic.delivered
+        per_token = power * self.division.gpus * mean * stages / tokens
         own_prompt_tokens = min(traffic.prompt, traffic.room_each)
-        pieces = max(traffic.prompt / traffic.room_each, 1.0)
-        first = mean / 2.0 + lasting(min(traffic.prompt_tokens + own_prompt_tokens, traffic.room)) * pieces
+        # a request that is alone finds no step under way, and no other prompt in its own
+        others = 1.0 - 1.0 / traffic.running
+        waiting = mean / 2.0 * min(traffic.running - 1.0, 1.0)
+        taken_in = min(others * traffic.prompt_tokens + own_prompt_tokens, traffic.room)
+        first = waiting + lasting(taken_in) * traffic.pieces
         figures = {
             "ttft_ms": widths.timed(first * stages * 1e3),
             "itl_ms": widths.timed(lasting(median_tokens(traffic)) * stages * 1e3),
-            "tokens_per_s": widths.rated(self._running / (mean * stages)),
+            "tokens_per_s": widths.rated(tokens / (mean * stages)),
             "power_w": self._power(power, widths),
             "energy_per_token_j": widths.spent(per_token),
             "energy_per_item_j": widths.spent(per_token * traffic.output),
         }
+        if traffic.output <= 1.0:  # no token follows another
+            del figures["itl_ms"]
         facts = {
             "mean_step_ms": mean * stages * 1e3,
             "decode_step_ms": decode.time_s * stages * 1e3,
@@ -164,7 +177,11 @@ class LanguagePlan:
             self.held.largest,
             tuple(parts),
             {**facts, **_footprint_facts(self.held.footprint)},
-            (*self.held.notes, *without_request(self.traffic.running, self.division.parallel)),
+            (
+                *self.held.notes,
+                *without_request(self.traffic.running, self.division.parallel),
+                *(prompt_bound(self.traffic) if self.case.mode == "serve" else ()),
+            ),
         )
 
 
@@ -217,7 +234,7 @@ def _forwards(case: Case, traffic: Traffic) -> tuple[Forward, ...]:
     if case.mode == "decode":
         return (decode_pass(traffic),)
     if case.mode == "serve":
-        return decode_pass(traffic), mixed_pass(traffic)
+        return decode_pass(traffic, traffic.decoding), mixed_pass(traffic)
     return (prompt_pass(traffic),)
 
 

@@ -19,6 +19,8 @@ from tracetool.forecast.passes import Forward, busiest
 #: [1] By definition of the sum: the tail beyond is below 1e-9.
 _DEVIATIONS: Final = 8.0
 _LEAST: Final = 20.0
+#: Share of the running requests from which all of them run. [1] By definition: below the digits printed.
+_ALMOST: Final = 0.999
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,6 @@ class Traffic:
     replicas: int = 1  # attention replicas the requests are divided over, a step of all at once
 
     @property
-    def arrivals(self) -> float:
-        """Requests that enter in a step, on average: as many as finish."""
-        return self.running / max(self.output, 1.0)
-
-    @property
     def room_each(self) -> float:
         """Prompt tokens one attention replica may take in, in a step. [tokens]"""
         return max(self.budget - self.running / self.replicas, 1.0)
@@ -48,6 +45,30 @@ class Traffic:
         return self.room_each * self.replicas
 
     @property
+    def pieces(self) -> float:
+        """Steps that take in one prompt."""
+        return max(self.prompt / self.room_each, 1.0)
+
+    @property
+    def arrivals(self) -> float:
+        """Requests that enter in a step, on average: as many as finish, and as steps have room for.
+
+        A request holds its place for the steps of its prompt, the last of which gives its first token, and
+        one for each further token.
+        """
+        return min(self.running / (max(self.output, 1.0) + self.pieces - 1.0), self.room / self.prompt)
+
+    @property
+    def decoding(self) -> float:
+        """Requests that run at once, where all that may have had their prompts taken in."""
+        return min(self.running, self.room / self.prompt * max(self.output, 1.0))
+
+    @property
+    def delivered(self) -> float:
+        """Output tokens of a step over the running requests. [1]"""
+        return self.arrivals * max(self.output, 1.0) / self.running
+
+    @property
     def rounds(self) -> float:
         """Steps that take in the prompts of all running requests at once."""
         return max(busiest(self.running, self.replicas) * self.prompt / self.budget, 1.0)
@@ -55,7 +76,7 @@ class Traffic:
     @property
     def prompt_tokens(self) -> float:
         """Prompt tokens of a step, on average. [tokens]"""
-        return min(self.arrivals * self.prompt, self.room)
+        return self.arrivals * self.prompt
 
     @property
     def context(self) -> float:
@@ -64,9 +85,10 @@ class Traffic:
 
     @property
     def mixed_share(self) -> float:
-        """Share of the steps that take in a prompt."""
-        needed = -np.expm1(-self.arrivals * max(1.0, self.prompt / self.room_each))
-        return float(max(needed, 1e-12))
+        """Share of the steps that take in a prompt; each running request may be at its own by itself."""
+        at_prompt = min(self.arrivals * self.pieces / self.running, 1.0)
+        needed = 1.0 - (1.0 - at_prompt) ** self.running
+        return float(max(needed, self.prompt_tokens / self.room, 1e-12))
 
     @property
     def mixed_tokens(self) -> float:
@@ -74,9 +96,10 @@ class Traffic:
         return min(max(self.prompt_tokens / self.mixed_share, 1.0), self.room)
 
 
-def decode_pass(traffic: Traffic) -> Forward:
-    """Return the pass of a step without prompts."""
-    return Forward(decode_requests=traffic.running, decode_context=traffic.context)
+def decode_pass(traffic: Traffic, requests: float | None = None) -> Forward:
+    """Return the pass of a step without prompts, of all running requests unless told how many."""
+    decoding = traffic.running if requests is None else requests
+    return Forward(decode_requests=decoding, decode_context=traffic.context)
 
 
 def prompt_pass(traffic: Traffic) -> Forward:
@@ -90,15 +113,28 @@ def prompt_pass(traffic: Traffic) -> Forward:
 
 
 def mixed_pass(traffic: Traffic) -> Forward:
-    """Return the pass of a step with the mean number of prompt tokens of a step that has any."""
+    """Return the pass of a step with the mean number of prompt tokens of a step that has any.
+
+    Requests whose prompts it takes in decode no token of their own.
+    """
     tokens = traffic.mixed_tokens
     requests, each, context = chunks(tokens, traffic.prompt, traffic.budget)
     return Forward(
-        decode_requests=traffic.running,
+        decode_requests=max(traffic.decoding - requests, 0.0),
         decode_context=traffic.context,
         prefill_requests=requests,
         prefill_tokens=each,
         prefill_context=context,
+    )
+
+
+def prompt_bound(traffic: Traffic) -> tuple[str, ...]:
+    """Return a note where fewer requests run than may, as steps have no room for the prompts of more."""
+    if traffic.decoding > traffic.running * _ALMOST:
+        return ()
+    run = f"{traffic.decoding:.3g} of {traffic.running:g} requests run at once"
+    return (
+        f"{run}, others wait: a step takes in {traffic.room:.0f} prompt tokens (--max-num-batched-tokens)",
     )
 
 
@@ -117,25 +153,29 @@ def chunks(tokens: float, prompt: float, budget: float) -> tuple[float, float, f
 
 
 def median_tokens(traffic: Traffic) -> float:
-    r"""Return the median over steps of the prompt tokens a step takes in. [tokens]
+    r"""Return the median of the prompt tokens taken in by steps in which a request decodes. [tokens]
 
     Notes
     -----
-    Requests finish independently of each other: arrivals of a step are Poisson. Prompts vary in length as
-    real ones do, exponentially: with :math:`\lambda` arrivals of mean length :math:`l`
+    The other running requests finish independently of each other, so that arrivals of a step are binomial.
+    Prompts vary in length as real ones do, exponentially: with :math:`p_n` the probability of :math:`n`
+    arrivals of mean length :math:`l`
 
-    .. math:: P(X \le x) = \sum_n e^{-\lambda} \frac{\lambda^n}{n!} P(n, x / l)
+    .. math:: P(X \le x) = \sum_n p_n P(n, x / l)
 
     where :math:`P(n, \cdot)` is the regularized incomplete gamma function.
 
-    >>> median_tokens(Traffic(8, 400, 400, 8192))
-    0.0
+    >>> median_tokens(Traffic(8, 400, 400, 8192)), median_tokens(Traffic(1, 400, 1, 8192))
+    (0.0, 0.0)
     """
-    rate = traffic.arrivals
-    if np.exp(-rate) >= 0.5:
-        return 0.0
+    others, chance = max(traffic.running - 1.0, 0.0), min(traffic.arrivals / traffic.running, 1.0)
+    rate = others * chance
     most = int(rate + _DEVIATIONS * np.sqrt(rate) + _LEAST)
-    arriving = _poisson(rate, most)
+    whole = math.floor(others)
+    arriving = _binomial(whole, chance, most)
+    arriving = arriving + (others - whole) * (_binomial(whole + 1, chance, most) - arriving)
+    if arriving[0] >= 0.5:
+        return 0.0
 
     def below(x: float) -> float:
         # n exponential lengths are at most x where at least n events of a Poisson process lie within it
@@ -147,6 +187,17 @@ def median_tokens(traffic: Traffic) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if below(middle) < 0.5 else (low, middle)
     return min(high, traffic.room)
+
+
+def _binomial(trials: int, chance: float, most: int) -> Floats:
+    """Return the probabilities of 0 to ``most`` successes. Shape (most + 1,)."""
+    numbers = np.arange(most + 1.0)
+    if chance >= 1.0:
+        return np.asarray(numbers == trials, np.float64)
+    with np.errstate(divide="ignore"):  # more successes than trials: no way
+        ways = np.cumsum(np.log(np.maximum(trials - numbers[:-1], 0.0)) - np.log(numbers[1:]))
+    ways = np.concatenate([[0.0], ways])
+    return np.asarray(np.exp(ways + numbers * np.log(chance) + (trials - numbers) * np.log1p(-chance)))
 
 
 def _poisson(mean: float, most: int) -> Floats:
