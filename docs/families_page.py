@@ -31,7 +31,7 @@ PAGES = {
     "moe": ("moe", "moe_fp8", "moe_fp8_block", "moe_fp4", "moe_weight_only"),
     "rows": ("norm", "softmax"),
     "streams": ("stream",),
-    "collectives": ("collective", "collective_host"),
+    "collectives": ("collective", "collective_servers", "collective_host"),
     "links": ("copy",),
 }
 START, END = "<!-- written by docs/families_page.py -->", "<!-- end -->"

@@ -290,6 +290,13 @@ def test_a_step_that_waits_for_the_host_to_carry_sums_says_so() -> None:
     assert not [note for note in (*linked, *stages) if "through the host" in note]
 
 
+def test_a_step_that_waits_for_other_servers_states_the_adapters_assumed() -> None:
+    notes = tt.forecast(CONFIG, **{**CHAT, "mode": "decode", "bs": 32, "tp": 16}).notes
+    (note,) = [one for one in notes if "exchange" in one]
+    assert "2 groups of up to 8 h100-sxm" in note
+    assert "adapter of 400 Gb/s beside each GPU is assumed" in note
+
+
 def test_a_pipeline_needs_no_mode() -> None:
     asked = {"gpu": "h100-sxm", "steps": 2}
     usual, named = (tt.forecast("flux.1-dev", **asked, mode=mode) for mode in (None, "generate"))

@@ -14,6 +14,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.versions import version_number
 from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
+from tracetool.families.transfers.servers import between_servers
 from tracetool.forecast.case import SERVED, SINGLE, Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
@@ -119,23 +120,29 @@ def forecast_cases(rows: Sequence[Mapping[str, Any]], folder: Path | None = None
         if isinstance(outcome, BadInput):
             outcomes[one.place] = Outcome(rows[one.place], one.case, None, outcome.line())
         else:
-            noted = replace(outcome, notes=(*one.notes, *outcome.notes, *_through_the_host(one, outcome)))
+            noted = replace(outcome, notes=(*one.notes, *outcome.notes, *_beyond_peer_links(one, outcome)))
             outcomes[one.place] = Outcome(rows[one.place], one.case, noted)
     return outcomes
 
 
-def _through_the_host(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
-    """Return a note where a step is largely an exchange among GPUs that no peer link joins."""
+def _beyond_peer_links(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
+    """Return a note where a step is largely an exchange beyond peer links: what is assumed of it."""
     if one.case.mode == "train":  # its exchanges run beside the passes
         return ()
+    gpu = one.gpu
     sums = [part for part in forecast.parts if part.row["op"] == names.COLLECTIVE]
-    between = [part for part in sums if float(part.row["ranks"]) > one.gpu.link_ranks]
+    between = [part for part in sums if float(part.row["ranks"]) > gpu.link_ranks]
     share = sum(part.time_s for part in between) / (sum(part.time_s for part in forecast.parts) or 1.0)
     if share < _NOTED_SHARE:
         return ()
-    joined = f"no peer link joins {max(float(part.row['ranks']) for part in between):g} {one.gpu.name}"
-    note = f"{100 * share:.0f} % of the time is exchange through the host: {joined}; hosts differ in it by a"
-    return (f"{note} factor of two, and --pp in place of --tp exchanges less",)
+    most = max(float(part.row["ranks"]) for part in between)
+    share_text = f"{100 * share:.0f} % of the time is exchange"
+    if between_servers(np.array([most]), gpu)[0]:
+        adapter = f"a network adapter of {8e-9 * gpu.nic_bytes_per_s:g} Gb/s beside each GPU"
+        domains = f"{math.ceil(most / gpu.link_ranks)} groups of up to {gpu.link_ranks} {gpu.name}"
+        return (f"{share_text} among {domains} that peer links join: {adapter} is assumed, not measured",)
+    joined = f"no peer link joins {most:g} {gpu.name}; hosts differ in it by a factor of two"
+    return (f"{share_text} through the host: {joined}, and --pp in place of --tp exchanges less",)
 
 
 def _plan(

@@ -88,6 +88,7 @@ class Gpu:
     graph_step_us: float  # graphs launched one after another begin on multiples of this; 0 at any time
     peer_latency_us: float  # smallest all-reduce of eight GPUs that peer links join
     pcie_bytes_per_s: float  # one direction
+    nic_bytes_per_s: float  # of the network adapter beside each GPU, one direction; 0 where none is known of
     power_limit_w: float
     power_limit_min_w: float
     power_limit_max_w: float

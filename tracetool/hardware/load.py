@@ -156,6 +156,7 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
             numbers["peer_latency_us"].value if "peer_latency_us" in numbers else prior_number("link.latency")
         ),
         pcie_bytes_per_s=value("pcie_bytes_per_s"),
+        nic_bytes_per_s=numbers["nic_bytes_per_s"].value if "nic_bytes_per_s" in numbers else 0.0,
         power_limit_w=value("power_limit_w"),
         power_limit_min_w=value("power_limit_min_w"),
         power_limit_max_w=value("power_limit_max_w"),

@@ -15,6 +15,7 @@ from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import family_of, groups, known_shape
+from tracetool.families.transfers.servers import link_s
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.implementations import priced
 from tracetool.model.time_calibration import TimeCalibration
@@ -171,7 +172,7 @@ def _busy(
     cycles = {unit: clocks / gpu.sm_count for unit, clocks in per_sm.items()}
     cycles["l2"] = work.l2_bytes / gpu.l2_bytes_per_clock
     dram = work.dram_bytes * slower / gpu.dram_bytes_per_s
-    return cycles, {"dram": dram, "link": work.link_bytes / _link_rate(rows, gpu)}
+    return cycles, {"dram": dram, "link": _link_s(rows, gpu, work.link_bytes)}
 
 
 def least_s(rows: OperatorColumns, gpu: Gpu, work: Work) -> Floats:
@@ -181,14 +182,14 @@ def least_s(rows: OperatorColumns, gpu: Gpu, work: Work) -> Floats:
     still hold.
     """
     rate = product_rate(dtype_of(rows, "bf16"), gpu) * gpu.sm_count * gpu.clock_max_mhz * 1e6
-    return np.maximum(work.tensor_flops / rate, work.link_bytes / _link_rate(rows, gpu))
+    return np.maximum(work.tensor_flops / rate, _link_s(rows, gpu, work.link_bytes, least=True))
 
 
-def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
-    """One direction of the link a row uses: the peer link for collectives it joins, else the host's."""
-    ranks = rows.number("ranks", 2.0)
-    joined = rows.in_families(names.COLLECTIVE) & (ranks <= gpu.link_ranks)
-    return np.where(joined, gpu.link_rate(ranks), gpu.pcie_bytes_per_s)
+def _link_s(rows: OperatorColumns, gpu: Gpu, link_bytes: Floats, *, least: bool = False) -> Floats:
+    """Time of a row's bytes at the peak of its link: a collective's, else the host's. (n,) [s]"""
+    collective = rows.in_families(names.COLLECTIVE)
+    of_host = link_bytes / gpu.pcie_bytes_per_s
+    return np.where(collective, link_s(rows, gpu, link_bytes, least=least), of_host)
 
 
 def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Numbers:

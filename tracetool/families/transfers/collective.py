@@ -1,4 +1,4 @@
-"""Laws of collectives: over peer links, and through the host where none joins the ranks.
+"""Laws of collectives: over peer links, among servers, and through the host where neither joins the ranks.
 
 Equations and sources: docs/families/collectives.md.
 """
@@ -29,6 +29,7 @@ from tracetool.families.transfers.implementation import (
 )
 from tracetool.families.transfers.nccl import carry
 from tracetool.families.transfers.problem import MEMORY_PER_WIRE, Message, message_of
+from tracetool.families.transfers.servers import between_servers, carry_between_servers
 from tracetool.hardware.gpu import Gpu
 
 #: Kinds of rows that err differently: of each library, of another, launched from Python, of none stated.
@@ -97,6 +98,14 @@ def _any_library(message: Message, nccl: Shots, gpu: Gpu, c: Coefficients) -> Sh
     )
 
 
+def _between_servers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    # no library's own all-reduce leaves the server
+    message, by = message_of(rows), implementations_of(rows)
+    carried = carry_between_servers(message, gpu, _of("nccl", c))
+    copied, issued_s = _cloned(message.bytes, by.eager), _issued(by.library, by.eager, c)
+    return _pieces(carried.seconds, carried.link_bytes, copied, issued_s, gpu)
+
+
 def _through_host(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     message, by = message_of(rows), implementations_of(rows)
     nccl, seconds = _of("nccl", c), np.zeros(len(rows))
@@ -152,8 +161,9 @@ def _kind_of(rows: OperatorColumns) -> Ints:
 
 
 def choose_fabric(rows: OperatorColumns, gpu: Gpu) -> Ints:
-    """Return 0 where peer links join the ranks of a collective, 1 where none does. Shape (n,)."""
-    return through_host(rows.number("ranks", 2.0), gpu).astype(np.int64)
+    """Return 0 where peer links join the ranks, 1 where the host does, 2 where adapters do. Shape (n,)."""
+    ranks = rows.number("ranks", 2.0)
+    return np.where(between_servers(ranks, gpu), 2, through_host(ranks, gpu)).astype(np.int64)
 
 
 OVER_LINKS = Law(
@@ -164,6 +174,15 @@ THROUGH_HOST = Law(
     _through_host,
     _priors("collective_host"),
     spread=(-1.2, 1.2),
+    kinds=_KINDS,
+    kind_of=_kind_of,
+)
+BETWEEN_SERVERS = Law(
+    "collective_servers",
+    _between_servers,
+    {**_priors("collective"), **_priors("collective_servers")},
+    spread=(-1.2, 1.2),
+    parent="collective",
     kinds=_KINDS,
     kind_of=_kind_of,
 )

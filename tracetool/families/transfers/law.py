@@ -14,7 +14,7 @@ from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.families.registry import count_work
-from tracetool.families.transfers.collective import OVER_LINKS, THROUGH_HOST
+from tracetool.families.transfers.collective import BETWEEN_SERVERS, OVER_LINKS, THROUGH_HOST
 from tracetool.families.transfers.problem import over_link
 from tracetool.hardware.gpu import Gpu
 
@@ -74,4 +74,4 @@ def _copy_kind(rows: OperatorColumns) -> Ints:
 
 #: Hosts differ more than GPUs: slots of half the lanes, links shared by two GPUs, slow cores.
 COPY = Law("copy", _copy, _DATA["copy"], spread=(-0.75, 1.1), kinds=COPY_KINDS, kind_of=_copy_kind)
-LAWS = (OVER_LINKS, THROUGH_HOST, COPY)
+LAWS = (OVER_LINKS, THROUGH_HOST, BETWEEN_SERVERS, COPY)

@@ -62,9 +62,11 @@ def protocols(message: Message, links: PeerLinks) -> Ints:
     return np.where(message.sends, sends, np.argmin(spent_us, axis=0))
 
 
-def carry(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Carried:
-    """Return the time and traffic of each message, given the coefficients."""
-    protocol = protocols(message, links)
+def carry(
+    message: Message, links: PeerLinks, c: Mapping[str, float], protocol: Ints | None = None
+) -> Carried:
+    """Return the time and traffic of each message, given the coefficients; by default in NCCL's protocol."""
+    protocol = protocols(message, links) if protocol is None else protocol
     seconds, link_bytes = np.zeros(len(protocol)), message.ring_bytes.copy()
     for number in set(protocol.tolist()):
         rows = protocol == number

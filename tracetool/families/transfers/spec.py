@@ -16,7 +16,7 @@ COLLECTIVE = Family(
     pipe="latency",
     needs=(("bytes",),),
     count=collective_work,
-    laws=("collective", "collective_host"),
+    laws=("collective", "collective_host", "collective_servers"),
     choose=choose_fabric,
     table=(TableOperator("collective", ("bytes", "ranks"), ("kind",), dtype=False),),
     words=(UserWords(0, "collective", "allreduce allgather alltoall reducescatter"),),

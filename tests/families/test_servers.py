@@ -1,0 +1,60 @@
+"""Collectives among servers with a network adapter beside each GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.families.test_collectives import KINDS, MB, collectives, seconds
+from tracetool.families.pricing import split_by_law
+from tracetool.families.transfers.problem import message_of
+from tracetool.families.transfers.servers import adapter_bytes, link_s
+from tracetool.hardware.load import load_gpu
+from tracetool.model.timing import row_pieces
+
+GIB = 2.0**30
+
+
+@pytest.mark.parametrize(
+    ("gpu", "low", "high"),
+    [("h100-sxm", 340e9, 400e9), ("h200-sxm", 340e9, 400e9), ("a100-sxm", 170e9, 200e9)],
+)
+def test_two_servers_add_at_nearly_the_rate_of_all_their_adapters(gpu: str, low: float, high: float) -> None:
+    """NCCL reaches 350 to 385 GB/s of bus bandwidth over 8 x 50 GB/s, about half over 8 x 25."""
+    bus = 2.0 * 15 / 16 * GIB / seconds(collectives(GIB, 16, implementation="NCCL"), gpu)[0]
+    assert low < bus < high
+
+
+@pytest.mark.parametrize("kind", ["all_gather", "reduce_scatter"])
+def test_a_second_server_costs_a_ring_little(kind: str) -> None:
+    one, two, eight = seconds(collectives(GIB, [8, 16, 64], kind, implementation="NCCL"), "h100-sxm")
+    assert one < two < eight < 1.3 * one
+
+
+def test_an_adapter_carries_its_share_of_a_ring_and_all_that_leaves_of_sends() -> None:
+    gpu = load_gpu("h100-sxm")
+    ring, sends = (message_of(collectives(GIB, 32, kind)) for kind in ("all_reduce", "all_to_all"))
+    assert adapter_bytes(ring, gpu)[0] == pytest.approx(2.0 * 31 / 32 * GIB / 8)
+    assert adapter_bytes(sends, gpu)[0] == pytest.approx(24 / 32 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "ranks", "law"),
+    [
+        ("h100-sxm", 8, "collective"), ("h100-sxm", 9, "collective_servers"), ("gb200", 72, "collective"),
+        ("gb200", 73, "collective_servers"), ("l40s", 16, "collective_host"),
+        ("h100-nvl", 4, "collective_host"),
+    ],
+)  # fmt: skip
+def test_only_servers_with_adapters_reach_others_by_them(gpu: str, ranks: int, law: str) -> None:
+    assert split_by_law("collective", collectives(MB, ranks), load_gpu(gpu))[0][0].name == law
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("gpu", ["h100-sxm", "a100-sxm", "mi300x", "gb300"])
+def test_no_interval_ends_below_the_peak_of_the_adapters(gpu: str, kind: str) -> None:
+    target = load_gpu(gpu)
+    rows = collectives(2.0 ** np.arange(10, 31, 2), 2 * target.link_ranks, kind)
+    pieces, spent = row_pieces(rows, target), seconds(rows, gpu)
+    assert np.all(link_s(rows, target, pieces.pieces.work.link_bytes) <= spent)
+    assert np.all(np.log(pieces.high / pieces.low) > np.log(3.0))  # nobody measured any
