@@ -25,7 +25,7 @@ from tracetool.model.timing import row_pieces, time_rows
 GPUS = ("a100-sxm", "h100-sxm", "b200-sxm", "l40s")
 NAMES = ("NCCL", "vLLM_custom_graph", "vLLM_custom_eager", "SGLang_CustomAllReduce_graph", "TRTLLM")
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-KB, MB = 1024, 1024**2
+KB, MB, GIB = 1024, 1024**2, 1024.0**3
 
 
 def collectives(size: Any, ranks: Any = 8, kind: str = "all_reduce", **texts: str) -> OperatorColumns:
@@ -159,9 +159,15 @@ def test_a_row_that_states_no_library_has_the_widest_interval() -> None:
         pieces = row_pieces(rows, load_gpu("h100-sxm"))
         return float(np.log(pieces.high / pieces.low)[0])
 
-    stated = max(width(collectives(1e6, 8, implementation=name)) for name in ("NCCL", "TRTLLM"))
-    assert width(collectives(1e6, 8)) > 3 * stated
-    assert width(collectives(1e6, 8, implementation="MSCCL++")) > stated
+    stated = max(width(collectives(64e3, 8, implementation=name)) for name in ("NCCL", "TRTLLM"))
+    assert width(collectives(64e3, 8)) > 3 * stated
+    assert width(collectives(64e3, 8, implementation="MSCCL++")) > stated
+    # every library leaves these to NCCL
+    assert width(collectives(GIB, 8)) < 1.5 * width(collectives(GIB, 8, implementation="NCCL"))
+    gathered = [
+        width(collectives(64e3, 8, "all_gather", **names)) for names in ({}, {"implementation": "NCCL"})
+    ]
+    assert gathered[0] == pytest.approx(gathered[1], abs=0.02)
 
 
 def test_cards_on_a_bridge_reach_more_than_two_through_the_host() -> None:
@@ -188,3 +194,24 @@ def test_measured_collectives_lie_in_their_intervals(data: Path, path: str) -> N
     assert np.median(np.abs(predicted / measured - 1.0)) < 0.10
     held = (predicted * timing.low[:, 0] <= measured) & (measured <= predicted * timing.high[:, 0])
     assert 0.80 < held.mean() <= 0.99
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("gpu", ["a100-sxm", "b200-sxm", "h100-sxm", "h200-sxm", "l40s"])
+def test_rows_that_state_no_library_lie_in_their_intervals_at_any_size(data: Path, gpu: str) -> None:
+    from tracetool.replay.operator_tables import as_columns
+
+    tables = [
+        *(data / "stacks").glob(f"{gpu}_*_collective.parquet"),
+        *(data / "stacks").glob(f"{gpu}_*_allreduce.parquet"),
+    ]
+    columns = ["op", "kind", "dtype", "ranks", "bytes", "measured_us"]
+    frame = pl.concat([pl.read_parquet(table, columns=columns) for table in tables], how="vertical_relaxed")
+    rows = as_columns(frame.drop("measured_us"), pl.Series(["collective"] * frame.height))
+    target, measured = load_gpu(gpu), frame["measured_us"].to_numpy() * 1e-6
+    timing = time_rows(rows, target, np.array([target.clock_boost_mhz]))
+    predicted, size = timing.duration_s[:, 0], frame["bytes"].to_numpy()
+    held = (predicted * timing.low[:, 0] <= measured) & (measured <= predicted * timing.high[:, 0])
+    assert 0.86 < held.mean() < 0.96
+    for least, most in ((0, 65536), (65536, 2**24), (2**24, 2**40)):
+        assert held[(size > least) & (size <= most)].mean() > 0.82

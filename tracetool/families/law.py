@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pieces import Pieces, joined
 from tracetool.hardware.gpu import Gpu
@@ -113,6 +113,9 @@ class Law:
     unmeasured : callable, optional
         Which rows run a kernel that source states with these coefficients and nobody measured on any GPU,
         shape (n,): their bounds are wider.
+    libraries : callable, optional
+        Rows that state no library as each library would state them, with the weight of each, shape (n,):
+        their bounds hold 90 % of the mixture. An empty sequence where the rows state theirs.
     other_kernels : bool
         Whether it is for kernels made for another architecture (``Architecture.other_kernels``): GPUs of
         that one lend the coefficients of ``parent``.
@@ -137,6 +140,7 @@ class Law:
     pin: Callable[[OperatorColumns, Gpu, Coefficients], OperatorColumns] | None = None
     by_row: bool = False
     unmeasured: Callable[[OperatorColumns, Gpu, Coefficients], Bools] | None = None
+    libraries: Callable[[OperatorColumns], Sequence[tuple[OperatorColumns, Floats]]] | None = None
     other_kernels: bool = False
 
     def kind(self, rows: OperatorColumns) -> Ints:

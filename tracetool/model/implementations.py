@@ -13,7 +13,7 @@ from tracetool.families.implementations import (
     transfer_bands,
 )
 from tracetool.families.law import Law
-from tracetool.families.pieces import Pieces
+from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.calibration_scope import may_match_fitted
 from tracetool.model.candidates import is_known
@@ -24,7 +24,7 @@ from tracetool.model.eligible_implementations import (
     widened_by_stand_in,
 )
 from tracetool.model.library_dispatch import dispatched, has_rule
-from tracetool.model.mixtures import Member, member_pieces
+from tracetool.model.mixtures import Member, member_pieces, mixture_bounds
 from tracetool.model.profiler_overhead import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.unmeasured_libraries import (
@@ -152,10 +152,38 @@ def _calibrated(
     pieces = law.pieces(rows, gpu, calibration.coefficients.get(law.name, {}))
     pieces = in_trace(pieces, rows, law, gpu)
     low, high = _band(law, rows, calibration)
+    if law.libraries is not None and law.name in calibration.delivered:
+        low, high = _of_any_library(law, rows, gpu, calibration, (pieces, low, high))
     if law.name not in calibration.from_traces:
         low, high = start_band(low, high, rows, law, pieces, gpu)
     low, high = beside_band(low, high, rows, law, pieces, gpu)
     return Priced(places, pieces, low, high, calibration.law_basis.get(law.name, calibration.basis))
+
+
+def _of_any_library(
+    law: Law,
+    rows: OperatorColumns,
+    gpu: Gpu,
+    calibration: TimeCalibration,
+    known: tuple[Pieces, Floats, Floats],
+) -> tuple[Floats, Floats]:
+    """Return the ln of bounds: where a table states no library, of what any takes for the row. Shape (n,)."""
+    pieces, low, high = known
+    assert law.libraries is not None
+    places = np.flatnonzero(~traced(rows) & (law.kind(rows) == len(law.kinds) - 1))
+    possible = law.libraries(rows.take(places)) if places.size else ()
+    if not possible:
+        return low, high
+    hertz = np.full((places.size, 1), gpu.clock_boost_mhz * 1e6)
+    coefficients = calibration.coefficients.get(law.name, {})
+    times = [duration_s(law.pieces(named, gpu, coefficients), hertz)[:, 0] for named, _ in possible]
+    bands = [np.stack(_band(law, named, calibration), axis=1) for named, _ in possible]
+    base = np.log(duration_s(pieces.take(places), hertz)[:, 0])
+    low, high = low.copy(), high.copy()
+    low[places], high[places] = mixture_bounds(
+        np.log(np.stack(times)), np.stack(bands), np.stack([weight for _, weight in possible]), base
+    )
+    return low, high
 
 
 def _band(law: Law, rows: OperatorColumns, calibration: TimeCalibration) -> tuple[Floats, Floats]:

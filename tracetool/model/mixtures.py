@@ -115,6 +115,24 @@ def member_pieces(
     return pieces, low, high
 
 
+def mixture_bounds(times: Floats, bands: Floats, weight: Floats, base: Floats) -> tuple[Floats, Floats]:
+    """Return ln of the bounds that hold 90 % of what one of several ways to run each row takes, over a time.
+
+    Parameters
+    ----------
+    times, weight : array, shape (k, n)
+        ln of the time of each way, and how likely it is, relative to the others.
+    bands : array, shape (k, n, 2)
+        The 90 % band of ln(measured / predicted) of each.
+    base : array, shape (n,)
+        ln of the time that the bounds are of; they enclose it.
+    """
+    center = times + bands.mean(axis=2) - base
+    scale = (bands[:, :, 1] - bands[:, :, 0]) / 2.0 / np.log(19.0)
+    low, high = (_quantile(center, scale, weight / weight.sum(axis=0), share) for share in (0.05, 0.95))
+    return np.minimum(low, 0.0), np.maximum(high, 0.0)
+
+
 def _between_libraries(times: Floats, candidates: tuple[Member, ...]) -> Floats:
     """Return the mean over libraries of the ln of the time of each one's middle candidate, (k, n) to (n,)."""
     weight = np.array([0.0 if member.bounds_only else member.weight for member in candidates])
@@ -135,10 +153,11 @@ def _weighted_middle(times: Floats, weight: Floats) -> Ints:
 
 
 def _quantile(center: Floats, scale: Floats, weight: Floats, share: float) -> Floats:
-    """Return a quantile of mixtures of logistic distributions: (k, n), (k, 1) and (k,) to (n,)."""
+    """Return a quantile of mixtures of logistic distributions. Shapes (k, n), (k, 1 or n), (k,) or (k, n)."""
     low, high = (center - 12.0 * scale).min(axis=0), (center + 12.0 * scale).max(axis=0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        below = 0.5 * (1.0 + weight @ np.tanh((middle - center) / (2.0 * scale)))
+        sides = np.tanh((middle - center) / (2.0 * scale))
+        below = 0.5 * (1.0 + (weight @ sides if weight.ndim == 1 else (weight * sides).sum(axis=0)))
         low, high = np.where(below < share, middle, low), np.where(below < share, high, middle)
     return np.asarray((low + high) / 2.0)

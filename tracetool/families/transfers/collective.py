@@ -25,6 +25,7 @@ from tracetool.families.transfers.implementation import (
     OTHER,
     SGLANG,
     VLLM,
+    as_each_library,
     implementations_of,
 )
 from tracetool.families.transfers.nccl import carry
@@ -167,7 +168,13 @@ def choose_fabric(rows: OperatorColumns, gpu: Gpu) -> Ints:
 
 
 OVER_LINKS = Law(
-    "collective", _over_links, _priors("collective"), spread=(-0.9, 0.9), kinds=_KINDS, kind_of=_kind_of
+    "collective",
+    _over_links,
+    _priors("collective"),
+    spread=(-0.9, 0.9),
+    kinds=_KINDS,
+    kind_of=_kind_of,
+    libraries=as_each_library,
 )
 THROUGH_HOST = Law(
     "collective_host",
@@ -176,6 +183,7 @@ THROUGH_HOST = Law(
     spread=(-1.2, 1.2),
     kinds=_KINDS,
     kind_of=_kind_of,
+    libraries=as_each_library,
 )
 BETWEEN_SERVERS = Law(
     "collective_servers",
@@ -185,4 +193,5 @@ BETWEEN_SERVERS = Law(
     parent="collective",
     kinds=_KINDS,
     kind_of=_kind_of,
+    libraries=as_each_library,
 )

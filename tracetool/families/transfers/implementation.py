@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns, distinct_texts
 
 #: Libraries by number, and their names. [1] By definition.
@@ -20,6 +20,12 @@ CUSTOM: Final = (VLLM, SGLANG, TRTLLM)
 _CUSTOM_NAMES: Final = {"vllm": VLLM, "sglang": SGLANG, "trtllm": TRTLLM, "tensorrt": TRTLLM}
 #: Names of NCCL: its own, and what calls it.
 _NCCL: Final = ("nccl", "torch", "pytorch")
+#: How each library's all-reduces are named in tables, with how likely a row that names none is of it:
+#: libraries alike, and half of what Python also launches one by one. [1] A prior.
+_POSSIBLE: Final = (
+    ("NCCL", 1.0), ("TRTLLM", 1.0), ("vLLM_graph", 0.5), ("SGLang_graph", 0.5), ("vLLM_eager", 0.5),
+    ("SGLang_eager", 0.5),
+)  # fmt: skip
 #: First versions with today's kernels, by library: SGLang's were vLLM's before custom_all_reduce_v2.py took
 #: their place, TensorRT-LLM left messages of 2 MB to NCCL. [1] As measured: 0.5.10 and 0.5.14, 1.0 and 1.3.
 _FIRST_OF_TODAY: Final = {SGLANG: (0, 5, 11), TRTLLM: (1, 1)}
@@ -51,6 +57,24 @@ def implementations_of(rows: OperatorColumns) -> Implementations:
     ]
     library, eager, stated, early = np.array(implementations, dtype=np.int64).reshape(-1, 4)[pair].T
     return Implementations(library, eager > 0, stated > 0, early > 0)
+
+
+def as_each_library(rows: OperatorColumns) -> list[tuple[OperatorColumns, Floats]]:
+    """Return rows that state no library as each would state them, and how likely each is, shape (n,).
+
+    All but all-reduces are NCCL's in every library. None where rows state theirs.
+    """
+    if bool(implementations_of(rows).stated.any()):
+        return []
+    kinds, place = rows.distinct("kind")
+    reduces_all = np.array(["allreduce" in kind.lower().replace("_", "") for kind in kinds])[place]
+    possible = []
+    for name, weight in _POSSIBLE:
+        column = np.full(len(rows), name, dtype=object)
+        named = OperatorColumns(rows.family, {**rows.columns, "implementation": column})
+        likely = reduces_all | name.lower().startswith(_NCCL)
+        possible.append((named, np.where(likely, weight, 0.0)))
+    return possible
 
 
 def _implementation(name: str, stack: str) -> tuple[int, bool, bool, bool]:
