@@ -404,4 +404,6 @@ def test_a_version_nobody_measured_is_noted() -> None:
         return " ".join(tt.forecast(CONFIG, gpu="h100-sxm", stack=stack, tp=1, mode="decode").notes)
 
     assert "version of 'vllm 99' was not measured" in notes("vllm 99")
-    assert "version of" not in notes("vllm 0.24.0") + notes("vllm")
+    usual = tt.forecast(CONFIG, gpu="h100-sxm", tp=1, mode="decode").notes
+    assert "version of" not in notes("vllm 0.24.0") + " ".join(usual)
+    assert "version of 'vllm' is not stated: kernels of vllm 0.24.0 taken" in notes("vllm")

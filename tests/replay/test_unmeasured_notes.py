@@ -21,7 +21,8 @@ _DECODE = {"op": "attention", "dtype": "bf16", "phase": "decode", "batch": 8, "q
 
 def _notes(*rows: dict[str, object], assumed: str = "") -> list[str]:
     predicted = predict_table(pl.DataFrame(list(rows)), "h100-sxm", assumed=Assumptions(stack=assumed))
-    return [note for note in predicted.notes if "was fitted" in note or "not measured" in note]
+    words = ("was fitted", "not measured", "not stated: kernels")
+    return [note for note in predicted.notes if any(word in note for word in words)]
 
 
 def test_an_unknown_kernel_is_named_with_the_one_taken() -> None:
@@ -30,7 +31,7 @@ def test_an_unknown_kernel_is_named_with_the_one_taken() -> None:
     assert note.startswith("gemm of vllm: no kernel 'bogus-impl' was fitted: cublas taken; known: ")
     (note,) = _notes(cublas)
     assert note.startswith("gemm: no kernel 'bogus-impl' was fitted: cublas taken; known: ")
-    (note,) = _notes({**cublas, "stack": "vllm", "implementation": "vllm_defalt"})
+    (note,) = _notes({**cublas, "stack": "vllm 0.24.0", "implementation": "vllm_defalt"})
     assert note.endswith("did you mean vllm_default?")
 
 
@@ -41,10 +42,38 @@ def test_a_version_nobody_measured_is_named_with_the_nearest() -> None:
     assert _notes(_PRODUCT, _DECODE, assumed="vLLM 0.9") == [f"version of 'vLLM 0.9' {both}"]
 
 
-def test_what_was_measured_or_states_no_version_gets_no_note() -> None:
-    assert not _notes(_PRODUCT, {**_DECODE, "stack": "vllm"}, {**_PRODUCT, "stack": "vLLM v0.24.0+cu128"})
+def test_a_library_without_a_version_is_named_with_the_one_taken() -> None:
+    taken = "version of 'vllm' is not stated: kernels of vllm 0.24.0 taken, intervals hold other versions"
+    assert _notes(_PRODUCT, assumed="vllm") == [f"{taken}; a stated one narrows them"]
+
+
+def test_a_library_without_a_version_is_no_surer_than_one_nobody_measured() -> None:
+    def log_width(stack: str, **row: object) -> tuple[float, float]:
+        table = pl.DataFrame([{**_PRODUCT, "m": 4096, **row}])
+        predicted = predict_table(table, "b200-sxm", assumed=Assumptions(stack=stack)).frame
+        low, time, high = (predicted[f"duration_{end}us"][0] for end in ("low_", "", "high_"))
+        return time, high / low
+
+    for dtype in ("fp8", "fp8_block"):
+        bare, unmeasured, measured = (
+            log_width(stack, dtype=dtype) for stack in ("trtllm", "trtllm 1.3.0rc15", "trtllm 1.3.0rc20")
+        )
+        assert bare[0] == measured[0]
+        assert bare[1] == pytest.approx(unmeasured[1], rel=0.02)
+        assert bare[1] > 1.3 * measured[1]
+
+
+def test_what_was_measured_gets_no_note() -> None:
+    assert not _notes(
+        _PRODUCT, {**_DECODE, "stack": "vllm 0.24"}, {**_PRODUCT, "stack": "vLLM v0.24.0+cu128"}
+    )
     assert not _notes({**_PRODUCT, "dtype": "bf16", "stack": "vllm 99"})  # cuBLAS, whatever the version
     assert not _notes({**_DECODE, "implementation": "flash_attention_4"})
+
+
+def test_a_note_on_a_library_of_which_nothing_was_fitted_is_printed_once() -> None:
+    predicted = predict_table(pl.DataFrame([_PRODUCT]), "b200-sxm", assumed=Assumptions(stack="foo"))
+    assert len([note for note in predicted.notes if "no kernels of 'foo'" in note]) == 1
 
 
 @pytest.mark.data

@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from tracetool.core.errors import BadInput
-from tracetool.core.versions import version_number
 from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
 from tracetool.families.transfers.servers import between_servers
@@ -187,8 +186,8 @@ def _library(case: Case) -> tuple[str, ...]:
 
 
 def _version(case: Case, gpu: Gpu, plan: Plan) -> list[str]:
-    """Return the notes on a stated version of a library that was not measured."""
-    if not version_number(case.stack or ""):
+    """Return the notes on the version of a stated library: one not measured, or none stated."""
+    if not case.stack:
         return []
     passes = [(one.rows, one.stack) for one in plan.passes if one.pricer is None and one.rows]
     return unmeasured_notes(operator_table(passes).rows, gpu) if passes else []

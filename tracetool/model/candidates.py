@@ -204,10 +204,13 @@ def is_recognized(law: Law, name: str) -> bool:
 
 
 def other_version(one: FittedLaw, stack: str, architecture: str) -> bool:
-    """Return whether a stack states a version that was not measured on an architecture."""
+    """Return whether a stack may be of a version not measured on an architecture: it states one, or none.
+
+    False where it states no library either: any library's kernels are then as they were measured.
+    """
     library, version = release_of(stack)
     measured = {release_of(release) for release in one.versions_on(architecture)}
-    return bool(version) and (library, version) not in measured
+    return bool(library) and (library, version) not in measured
 
 
 def _matches(implementation: Implementation, called: str) -> bool:

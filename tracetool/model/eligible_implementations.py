@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tracetool.core.arrays import Floats
+from tracetool.core.versions import version_number
 from tracetool.families.implementations import (
     FittedLaw,
     Implementation,
@@ -95,7 +96,11 @@ def members(
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return ran
     other_kernels = others_of_library(law.name, gpu.vendor, stack, chosen, available)
-    swapped = tuple(_member(law, gpu, one, bands, stack) for one in other_kernels)
+    # of a stack without a version the newest measured is taken, and others widen its bounds
+    of_any = not version_number(stack)
+    swapped = tuple(
+        replace(_member(law, gpu, one, bands, stack), bounds_only=of_any) for one in other_kernels
+    )
     shares = ((chosen, ran, 1.0 - share if other_kernels else 1.0), (other_kernels, swapped, share))
     return tuple(
         replace(member, weight=pool_share * measured_rows_of(one) / sum(map(measured_rows_of, pool)))

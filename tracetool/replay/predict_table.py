@@ -189,7 +189,7 @@ def _predicted_table(
         if case.of_kernels
         else _operator_totals(case, predicted, launch, fused_attention=fused_attention)
     )
-    notes = (*condition_notes, *_row_notes(case, predicted), *total_notes)
+    notes = tuple(dict.fromkeys((*condition_notes, *_row_notes(case, predicted), *total_notes)))
     info = {
         "kind": table.kind,
         "anchor": "measured" if case.anchored else "others" if case.from_others else "none",
@@ -222,7 +222,7 @@ def _row_notes(case: _Case, predicted: Prediction) -> list[str]:
         calibration = case.conditions.get("time_calibration")
         notes += library_notes(rows, gpu, calibration)
         notes += shared_page_notes(rows, gpu, calibration)
-        notes += [note for note in unfitted_notes(priced_stacks(rows, gpu)) if note not in notes]
+        notes += unfitted_notes(priced_stacks(rows, gpu))
         notes += unmeasured_notes(rows, gpu, calibration)
     if case.anchored:
         notes += plausibility_notes(rows, gpu, predicted, case.power, case.conditions["power_cap_w"])

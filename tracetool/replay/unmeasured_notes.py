@@ -83,11 +83,9 @@ def _kernel_note(law: Law, stack: str, name: str, gpu: Gpu) -> str:
 
 
 def _version_notes(stated: Iterable[tuple[str, str, str]], gpu: Gpu) -> list[str]:
-    """Return a note on each stack whose version was not measured, with those that were."""
+    """Return a note on each stack whose version was not measured or is not stated, with those that were."""
     taken, measured = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for law, stack, name in stated:
-        if not version_number(stack):
-            continue
         for one in candidates(law, gpu.architecture, stack, name):
             fitted = one.laws[law]
             if one.stack == library_of(stack) and other_version(fitted, stack, gpu.architecture):
@@ -95,10 +93,21 @@ def _version_notes(stated: Iterable[tuple[str, str, str]], gpu: Gpu) -> list[str
                 taken[stack].add(nearest_version(stack, versions))
                 measured[stack] |= versions
     return [
-        f"version of {_short(stack)} was not measured on {gpu.architecture}: kernels of "
-        f"{_listed(_by_version(nearest))} taken; measured: {_listed(_by_version(measured[stack]))}"
+        _version_note(stack, gpu, _listed(_by_version(nearest)), _listed(_by_version(measured[stack])))
         for stack, nearest in taken.items()
     ]
+
+
+def _version_note(stack: str, gpu: Gpu, taken: str, measured: str) -> str:
+    if not version_number(stack):
+        return (
+            f"version of {_short(stack)} is not stated: kernels of {taken} taken, intervals hold other "
+            "versions; a stated one narrows them"
+        )
+    return (
+        f"version of {_short(stack)} was not measured on {gpu.architecture}: kernels of {taken} taken; "
+        f"measured: {measured}"
+    )
 
 
 def _by_version(stacks: Iterable[str]) -> list[str]:
