@@ -14,7 +14,7 @@ from tracetool.hardware.coefficient_files import calibrated_gpus, own_calibratio
 from tracetool.hardware.gpu import PIPES
 from tracetool.hardware.listing import parse_listed, read_listed
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu
-from tracetool.hardware.names import asked_gpu
+from tracetool.hardware.names import asked_gpu, variant_notes
 from tracetool.hardware.number import read_number
 from tracetool.model.power_files import power_basis, power_calibration_of
 from tracetool.report import gpu_sheet
@@ -166,13 +166,11 @@ def test_device_strings(device: str, name: str | None) -> None:
     ("typed", "nearest"),
     [
         ("h100-pci", "h100-pcie"),
-        ("l40-s", "l40s"),
         ("h100-foo", "h100-sxm"),
         ("h200-foo", "h200-sxm"),
         ("mi300x-foo", "mi300x"),
         ("t4-x", "t4"),
         ("h100-mig", "h100-sxm"),
-        ("a100", "a100-pcie-40gb"),
         ("NVIDIA A30 MIG 2g.12gb", "a30"),
     ],
 )
@@ -202,10 +200,34 @@ def test_another_memory_size_is_another_gpu() -> None:
         ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
         ("h100_pcie", "h100-pcie"),
         ("gb300-nvl72", "gb300"),
+        # divided otherwise, or without the series of a GeForce
+        ("mi-300x", "mi300x"),
+        ("mi 300x", "mi300x"),
+        ("L-40S", "l40s"),
+        ("h-100-sxm", "h100-sxm"),
+        ("4090", "rtx-4090"),
+        ("4070 Ti", "rtx-4070-ti"),
+        ("A100", "a100-sxm"),
+        ("a-100", "a100-sxm"),
+        ("A100-80GB", "a100-sxm"),
+        ("A100 40GB", "a100-sxm-40gb"),
+        ("A100 PCIe 80GB", "a100-pcie-80gb"),
     ],
 )
 def test_whole_device_strings_may_be_typed(typed: str, name: str) -> None:
     assert load_gpu(typed).name == name
+
+
+@pytest.mark.parametrize("typed", ["A100", "a-100"])
+def test_a_name_of_several_gpus_is_noted_however_it_is_written(typed: str) -> None:
+    others = "a100-pcie-40gb, a100-pcie-80gb, a100-sxm-40gb"
+    assert variant_notes(typed) == [f"gpu: {typed} taken as a100-sxm (others: {others})"]
+
+
+@pytest.mark.parametrize("typed", ["6000", "40", "3"])
+def test_a_number_of_several_series_is_no_name(typed: str) -> None:
+    with pytest.raises(BadInput, match="no GPU called"):
+        load_gpu(typed)
 
 
 def test_a_gpu_known_only_by_its_sensor_cannot_predict() -> None:

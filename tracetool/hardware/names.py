@@ -26,6 +26,8 @@ _MOUNTS: Final = frozenset(("sxm", "pcie", "nvl"))
 _SXM: Final = re.compile(r"sxm\d|dgxs")
 #: Words of GeForce names that are also written without a space: RTX3090, GTX1080Ti.
 _JOINED: Final = re.compile(r"(?<=\b[rg]tx)(?=\d)|(?<=\d{4})(?=(?:ti|super|d)\b)")
+#: The series of a GeForce, which people leave out: 4090.
+_SERIES: Final = re.compile(r"^[rg]tx(?=\d{4})")
 _SIZE: Final = re.compile(r"(\d+)gb?")
 #: Words a user may add to a GPU's name: kind of memory, how it is mounted, packaged and cooled, its rack.
 _HARMLESS: Final = re.compile(r"hbm\d?e?|gddr\d?x?|sxm|pcie|nvl\d*|mcm|mba|ac")
@@ -120,15 +122,47 @@ def asked_gpu(text: str) -> str | None:
     """Return the name of the GPU a user means, or None: every word must be known, or it may be a typo.
 
     Names, aliases and whole device strings are taken as :func:`match_gpu` takes them, but a word beyond the
-    GPU's name must say how it is mounted or what its memory is, and a stated size must be that memory's.
+    GPU's name must say how it is mounted or what its memory is, and a stated size must be that memory's. A
+    name may be divided otherwise, and that of a GeForce begin with its number.
 
     Examples
     --------
     >>> asked_gpu("NVIDIA H100 80GB HBM3"), asked_gpu("V100-DGXS-32GB"), asked_gpu("gb300-nvl72")
     ('h100-sxm', 'v100-sxm2-32gb', 'gb300')
-    >>> asked_gpu("h100-pci"), asked_gpu("l40-s"), asked_gpu("h200-80gb")
-    (None, None, None)
+    >>> asked_gpu("mi_300x"), asked_gpu("L40-S"), asked_gpu("4090")
+    ('mi300x', 'l40s', 'rtx-4090')
+    >>> asked_gpu("h100-pci"), asked_gpu("h200-80gb")
+    (None, None)
     """
+    return _asked_by_words(_as_spelled(text))
+
+
+def _as_spelled(text: str) -> str:
+    """Return a name as its words are divided in the files, where it is that of a GPU but for that."""
+    return text if _asked_by_words(text) else _run_together().get(_letters(text), text)
+
+
+def _letters(text: str) -> str:
+    """Return a name's letters and digits in lower case, without makers' words."""
+    words = re.split(r"[^a-z0-9.]+", text.lower())
+    return "".join(word for word in words if word not in _NOISE).replace(".", "")
+
+
+@cache
+def _run_together() -> dict[str, str]:
+    """Return a spelling of each GPU's names by their letters, of a GeForce also without its series."""
+    spelled: dict[str, dict[str, str]] = {}
+    for name in gpu_names():
+        for text in (name, *_aliases(name)):
+            letters = _letters(text)
+            bare = _SERIES.sub("", letters) if _SERIES.match(name.replace("-", "")) else letters
+            for one in (letters, bare):
+                spelled.setdefault(one, {}).setdefault(name, text)
+    return {letters: next(iter(of.values())) for letters, of in spelled.items() if len(of) == 1}
+
+
+def _asked_by_words(text: str) -> str | None:
+    """Return the name of the GPU of which a text says every word, and besides only its mount and memory."""
     gpu = text if text in gpu_names() else match_gpu(text)
     if gpu is None or gpu == text:
         return gpu
@@ -157,7 +191,7 @@ def variant_notes(text: str | None) -> list[str]:
     gpu = asked_gpu(text) if text else None
     if text is None or gpu is None or gpu == text:
         return []
-    asked, taken = _read_name(text), _read_name(gpu)
+    asked, taken = _read_name(_as_spelled(text)), _read_name(gpu)
     others = [name for name in gpu_names() if name != gpu and _could_mean(asked, _read_name(name))]
     states_all = taken.words <= asked.words and asked.size_gb == taken.size_gb
     return [f"gpu: {text} taken as {gpu} (others: {', '.join(others)})"] if others and not states_all else []
