@@ -234,7 +234,8 @@ def test_an_expected_error_of_power_is_told_by_its_mean_and_its_ninetieth_percen
     """A deviation of 10 %: root of 2 / pi of it in the mean, 1.645 of it at the percentile."""
     power: Any = SimpleNamespace(basis="transferred", carried_from="a100-sxm", relative_sd=0.1)
     assert power_promise(power) == (
-        "power coefficients: transferred from a100-sxm; expected power error: mean 8 %, 90th percentile 16 %"
+        "power coefficients: transferred from a100-sxm; expected power error: mean 8 %, 90th percentile 16 % "
+        "(programs and long loops; readings of single short operators err more)"
     )
 
 

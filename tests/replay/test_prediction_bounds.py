@@ -14,6 +14,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.hardware.load import load_gpu
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
+from tracetool.model.thermal import Surroundings
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.power import PowerCurve
 from tracetool.replay.predict import predict_table
@@ -64,6 +65,17 @@ def test_power_below_the_base(sound: tuple[OperatorColumns, Prediction]) -> None
     rows, predicted = sound
     notes = _breaches(rows, replace(predicted, power_w=np.full_like(predicted.power_w, 12.0)))
     assert notes == ["breach: power of 2 rows is below the base, down to 12 W"]
+
+
+def test_a_cold_chip_draws_less_than_the_usual_base() -> None:
+    gpu, cold = load_gpu("h100-sxm"), Surroundings(temperature_c=20.0)
+    power = power_calibration_of(gpu)
+    rows = read_table(pl.DataFrame([{"op": "memcpy", "kind": "HtoD", "bytes": 1e9}])).rows
+    predicted = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz]), surroundings=cold)
+    assert predicted_breaches(rows, gpu, predicted, power, cold) == []
+    below = replace(predicted, power_w=0.5 * predicted.power_w)
+    (note,) = predicted_breaches(rows, gpu, below, power, cold)
+    assert "is below the base" in note
 
 
 def test_energy_of_an_operation_outside_its_process(sound: tuple[OperatorColumns, Prediction]) -> None:

@@ -76,6 +76,20 @@ def test_a_note_on_a_library_of_which_nothing_was_fitted_is_printed_once() -> No
     assert len([note for note in predicted.notes if "no kernels of 'foo'" in note]) == 1
 
 
+def test_another_kernel_without_a_causal_mask_is_noted() -> None:
+    row = {"op": "attention", "dtype": "bf16", "phase": "prefill", "batch": 4, "q_len": 4096, "kv_len": 4096,
+           "heads": 32, "kv_heads": 8, "head_dim": 128}  # fmt: skip
+
+    def notes(stack: str, *, causal: bool) -> list[str]:
+        table = read_table(pl.DataFrame([{**row, "causal": causal, "stack": stack}]))
+        return unmeasured_notes(table.rows, load_gpu("l40s"))
+
+    (note,) = notes("sglang 0.5.14", causal=False)
+    assert note == "encoder: sglang runs sglang-triton without a causal mask, not sglang-flashinfer"
+    assert not notes("sglang 0.5.14", causal=True)
+    assert not notes("vllm 0.24.0", causal=False)  # FlashAttention 2 either way
+
+
 @pytest.mark.data
 def test_no_measured_row_gets_a_note(data: Path) -> None:
     for path in sorted((data / "stacks").glob("*.parquet")):

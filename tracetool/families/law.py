@@ -116,6 +116,9 @@ class Law:
     libraries : callable, optional
         Rows that state no library as each library would state them, with the weight of each, shape (n,):
         their bounds hold 90 % of the mixture. An empty sequence where the rows state theirs.
+    called_as : str
+        How it is called, and not as ``beside``, the law of the same operator called otherwise: a note names
+        both kernels where a library runs different ones.
     other_kernels : bool
         Whether it is for kernels made for another architecture (``Architecture.other_kernels``): GPUs of
         that one lend the coefficients of ``parent``.
@@ -141,6 +144,8 @@ class Law:
     by_row: bool = False
     unmeasured: Callable[[OperatorColumns, Gpu, Coefficients], Bools] | None = None
     libraries: Callable[[OperatorColumns], Sequence[tuple[OperatorColumns, Floats]]] | None = None
+    called_as: str = ""
+    beside: str = ""
     other_kernels: bool = False
 
     def kind(self, rows: OperatorColumns) -> Ints:

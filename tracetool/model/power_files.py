@@ -91,12 +91,12 @@ def power_basis(name: str, vendor: str) -> str:
 
 
 def power_promise(power: PowerCalibration) -> str:
-    """Return the source of the coefficients and the expected error of a kernel's power, in one line."""
+    """Return the source of the coefficients and the expected error of power, and of what, in one line."""
     origin = f" from {power.carried_from}" if power.carried_from else ""
     mean, within = 100 * np.sqrt(2 / np.pi) * power.relative_sd, 100 * Z90 * power.relative_sd
     return (
         f"power coefficients: {power.basis}{origin}; expected power error: mean {mean:.0f} %, "
-        f"90th percentile {within:.0f} %"
+        f"90th percentile {within:.0f} % (programs and long loops; readings of single short operators err more)"
     )
 
 

@@ -210,7 +210,7 @@ def _predict_run(
         *checked_memory(options.mem_clock_mhz, target),
         *prior_notes(target, rows, predicted),
         *own_notes,
-        *predicted_breaches(rows, target, predicted, calibration),
+        *predicted_breaches(rows, target, predicted, calibration, assumed.surroundings),
         *_over_cap(replays, governor),
         *replay_notes(replays, totals.records),
     )

@@ -226,7 +226,7 @@ def _row_notes(case: _Case, predicted: Prediction) -> list[str]:
         notes += unmeasured_notes(rows, gpu, calibration)
     if case.anchored:
         notes += plausibility_notes(rows, gpu, predicted, case.power, case.conditions["power_cap_w"])
-    return notes + predicted_breaches(rows, gpu, predicted, case.power)
+    return notes + predicted_breaches(rows, gpu, predicted, case.power, case.assumed.surroundings)
 
 
 #: Totals of a table at each clock, notes on them, and facts about them.

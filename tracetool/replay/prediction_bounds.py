@@ -17,6 +17,7 @@ from tracetool.model.dynamic import tensor_key
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
+from tracetool.model.thermal import Surroundings, steady_temperature_c
 from tracetool.replay.power import PowerCurve
 
 #: Energy of an operation over what its process takes for random operands, at least and at most. [1]
@@ -31,7 +32,11 @@ _CONSTANTS: Final = 10.0
 
 
 def predicted_breaches(
-    rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: PowerCalibration
+    rows: OperatorColumns,
+    gpu: Gpu,
+    predicted: Prediction,
+    power: PowerCalibration,
+    surroundings: Surroundings | None = None,
 ) -> list[str]:
     """Return a sentence for each bound of physics that predictions break.
 
@@ -46,10 +51,12 @@ def predicted_breaches(
         At c clocks.
     power : PowerCalibration
         The coefficients.
+    surroundings : Surroundings, optional
+        Temperatures that were assumed, by default those the coefficients are of.
     """
     return [
         *_utilization(rows, gpu, predicted),
-        *_base(gpu, predicted, power),
+        *_base(gpu, predicted, power, surroundings or Surroundings()),
         *_energy(rows, gpu, predicted, power),
     ]
 
@@ -99,9 +106,12 @@ def _utilization(rows: OperatorColumns, gpu: Gpu, predicted: Prediction) -> list
     return notes
 
 
-def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]:
-    """Predicted power below what the GPU draws with nothing running."""
-    base = np.minimum(idle_power_w(gpu, predicted.clock_mhz, power), predicted.idle_w)
+def _base(
+    gpu: Gpu, predicted: Prediction, power: PowerCalibration, surroundings: Surroundings
+) -> list[str]:
+    """Predicted power below what the GPU draws with nothing running, at the temperature assumed."""
+    warm = steady_temperature_c(predicted.power_w, gpu, surroundings)
+    base = np.minimum(idle_power_w(gpu, predicted.clock_mhz, power, warm), predicted.idle_w)
     under = (predicted.power_w * SLACK < base) & (predicted.timing.duration_s > 0)
     if not under.any():
         return []

@@ -48,6 +48,7 @@ def unmeasured_notes(
         if law in fitted.delivered and implementations(law)
     )
     notes = [_kernel_note(laws()[law], stack, name, gpu) for law, stack, name in stated]
+    notes += [_call_note(laws()[law], stack, gpu) for law, stack, name in stated if stack and not name]
     return [*dict.fromkeys(note for note in notes if note), *_version_notes(stated, gpu)]
 
 
@@ -80,6 +81,18 @@ def _kernel_note(law: Law, stack: str, name: str, gpu: Gpu) -> str:
     taken = dict.fromkeys(member.name for member in members(law, gpu, stack, name))
     of_library = f" of {library}" if library in fitted_libraries() else ""
     return f"{law.name}{of_library}: no kernel {_short(name)} was fitted: {_listed(taken)} taken; {hint}"
+
+
+def _call_note(law: Law, stack: str, gpu: Gpu) -> str:
+    """Return a note where a library calls another kernel than of the same operator otherwise; "" if not."""
+    if not law.beside or library_of(stack) not in fitted_libraries():
+        return ""
+    kernels, others = (members(one, gpu, stack, "") for one in (law, laws()[law.beside]))
+    usual = max(others, key=lambda member: member.weight, default=None)
+    if usual is None or usual.name in {member.name for member in kernels}:
+        return ""
+    taken = _listed(dict.fromkeys(member.name for member in kernels))
+    return f"{law.name}: {library_of(stack)} runs {taken} {law.called_as}, not {usual.name}"
 
 
 def _version_notes(stated: Iterable[tuple[str, str, str]], gpu: Gpu) -> list[str]:

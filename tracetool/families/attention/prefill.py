@@ -309,6 +309,8 @@ PREFILL = Law(
 ENCODER = replace(
     PREFILL,
     name="encoder",
+    called_as="without a causal mask",
+    beside="prefill",
     parent="prefill",
     # no cache is written: keys and values pass as queries do
     lent_as={"cache_passes": "pass_factor", "token_clk": ""},
