@@ -8,12 +8,15 @@ import pytest
 
 from tests.compare.test_run_tables import WATTS, planted
 from tracetool.compare.run_tables.columns import read_runs
-from tracetool.compare.run_tables.contrasts import generations
-from tracetool.compare.run_tables.factors import log_factors
-from tracetool.compare.run_tables.findings import growth_statement
+from tracetool.compare.run_tables.contrasts import contrasts, generations, median_parts
+from tracetool.compare.run_tables.diagnosis import diagnose_runs
+from tracetool.compare.run_tables.factors import FACTORS, log_factors
+from tracetool.compare.run_tables.findings import contrast_statement, growth_statement, task_means
 from tracetool.compare.run_tables.latent import latent_factors
 from tracetool.compare.run_tables.shared_fit import rank_left_out
+from tracetool.core.number_text import number
 from tracetool.hardware.load import load_gpu
+from tracetool.report.pictures.run_table import factor_picture
 
 
 def test_each_two_gpus_of_a_table_are_compared_with_one_another() -> None:
@@ -87,3 +90,52 @@ def test_a_model_of_images_left_out_is_met_by_the_physics_of_the_others() -> Non
     assert ranked["configurations"].to_list() == [10] * 4
     assert ranked["spearman"].to_numpy() == pytest.approx(1.0, abs=1e-9)
     assert ranked["scale"].to_numpy() == pytest.approx(1.0, abs=1e-6)
+
+
+def _task(model: str, task: str, joules: float) -> pl.DataFrame:
+    """Return one run of 500 tokens a request that takes ``joules`` a token."""
+    return planted(
+        (8.0,), model_id=model, task=task, energy_per_token_joules=np.array([joules])
+    )  # fmt: skip
+
+
+def test_a_bar_of_factors_states_the_median_ratio_of_its_sentence() -> None:
+    """Three models, 2, 3 and 100 times the energy: the median is 3, the sums of joules are 35 times apart."""
+    worse = {"maker/a": 2.0, "maker/b": 3.0, "maker/c": 100.0}
+    runs = [_task(m, t, j) for m, by in worse.items() for t, j in (("chat", 1.0), ("reason", by))]
+    (task,) = (c for c in contrasts(read_runs(pl.concat(runs)).frame) if c.name == "task")
+    assert sum(median_parts(task.pairs).values()) == pytest.approx(2.0)
+    two = task.pairs.filter(pl.col("ratio") < 50)  # of an even number the mean of the middle two
+    assert sum(median_parts(two).values()) == pytest.approx(1.5)
+    told = f"x {number(3.0, 3)}"
+    assert told in contrast_statement(task).text
+    picture = factor_picture([task])
+    assert picture is not None
+    assert f">{told}<" in picture
+    assert set(median_parts(task.pairs)) == set(FACTORS)
+
+
+def test_tasks_are_compared_over_the_models_that_ran_both() -> None:
+    """A model that only reasons, at 900 J a token, is no part of what reasoning takes of the others."""
+    runs = [
+        _task("maker/a", "chat", 1.0), _task("maker/a", "reason", 4.0), _task("maker/b", "reason", 900.0),
+    ]  # fmt: skip
+    (statement,) = task_means(read_runs(pl.concat(runs)).frame)
+    assert statement.paired
+    assert statement.figures["fold"] == pytest.approx(4.0)
+    counts = [statement.figures[c] for c in ("models", "high_models", "low_models")]
+    assert counts == [1, 1, 1]
+
+
+def test_tasks_without_a_model_of_both_state_both_counts_and_come_last() -> None:
+    runs = [
+        _task("maker/a", "chat", 1.0), _task("maker/a", "reason", 4.0), _task("maker/b", "code", 0.01),
+        _task("maker/c", "code", 0.03),
+    ]  # fmt: skip
+    found = diagnose_runs(pl.concat(runs)).statements
+    (apart,) = (s for s in found if not s.paired)
+    assert "2,000 J in the mean of 1 model, one of code 10.00 J in that of 2 other models" in apart.text
+    assert [apart.figures[c] for c in ("models", "high_models", "low_models")] == [0, 1, 2]
+    assert apart.fold > max(s.fold for s in found if s.paired)
+    differences = [s for s in found if s.subject not in ("length", "ranking")]
+    assert differences[-1] is apart

@@ -57,7 +57,8 @@ def table_view(diagnosis: TableDiagnosis) -> View:
     blocks += [Line(note, "note") for note in diagnosis.table.notes]
     bars = factor_picture(diagnosis.contrasts)
     if bars:
-        blocks.append(Drawing(bars, "What each latent factor adds to the energy, or takes: they sum exactly"))
+        caption = "What each latent factor adds to the energy, or takes, in the pair of the median ratio"
+        blocks.append(Drawing(bars, f"{caption}: they sum to its difference exactly"))
     for unit in runs["unit"].unique().sort(descending=True).to_list():
         front = front_picture(runs, unit)
         if front:

@@ -257,6 +257,22 @@ def contrasts(runs: pl.DataFrame) -> tuple[Contrast, ...]:
     return tuple(c for c in compared if c.pairs.height)
 
 
+def median_parts(pairs: pl.DataFrame) -> dict[str, float]:
+    """Return what each factor adds or takes in the pair of the median ratio, in the energy of its base. [1]
+
+    They sum to the median ratio minus one. Of an even number of pairs the two in the middle are averaged, as
+    their ratios are in the median.
+
+    >>> split = {"ratio": [1.5, 0.5, 9.0], "base_j": [2.0, 2.0, 2.0], **{f: [0.0] * 3 for f in FACTORS}}
+    >>> median_parts(pl.DataFrame({**split, "GPU time": [1.0, -1.0, 16.0]}))["GPU time"]
+    0.5
+    """
+    ordered = pairs.sort("ratio", maintain_order=True)
+    middle = ordered[(pairs.height - 1) // 2 : pairs.height // 2 + 1]
+    base = middle["base_j"].to_numpy()
+    return {f: float(np.mean(middle[f].to_numpy() / base)) for f in FACTORS}
+
+
 def leading_factor(pairs: pl.DataFrame) -> tuple[str, float]:
     """Return the factor that explains most of a contrast, and its share of what all add or take. [1]"""
     base = pairs["base_j"].to_numpy()

@@ -39,6 +39,9 @@ class Statement:
         How many times the energy differs: what sentences are ranked by.
     rows : tuple of int
         Rows of the table it rests on.
+    paired : bool
+        Whether its two sides are alike but for what is varied: means over different models are not, and
+        come after those that are.
     """
 
     subject: str
@@ -46,6 +49,7 @@ class Statement:
     figures: Mapping[str, float]
     fold: float
     rows: tuple[int, ...]
+    paired: bool = True
 
 
 def _median(values: pl.Series) -> float:
@@ -95,36 +99,75 @@ def contrast_statement(contrast: Contrast) -> Statement:
 
 
 def task_means(runs: pl.DataFrame) -> list[Statement]:
-    """Compare the mean least energy of a request between the tasks of text, GPU by GPU."""
+    """Compare the mean least energy of a request between the tasks of text, GPU by GPU.
+
+    The two tasks furthest apart over the models that ran both; where the means of all models lie furthest
+    apart between tasks that share none, these too.
+    """
     text = runs.filter((pl.col("unit") == "token") & pl.col("units_per_request").is_not_null())
     least = least_energy(text, ["task", "model", "gpu"]).with_columns(
         request_j=pl.col("energy_j") * pl.col("units_per_request")
     )
     statements = []
     for (gpu,), rows in least.sort("gpu").group_by("gpu", maintain_order=True):
-        tokens = pl.col("units_per_request").mean().alias("tokens")
-        means = rows.group_by("task", maintain_order=True).agg(
-            pl.col("request_j").mean(), tokens, models=pl.len()
+        tasks = (
+            rows.group_by("task", maintain_order=True)
+            .agg(pl.col("request_j").mean())
+            .sort("request_j", "task")["task"]
         )
-        if means.height < 2:
-            continue
-        ordered = means.sort("request_j", "task").to_dicts()
-        low, high = ordered[0], ordered[-1]
-        figures = {
-            "high_j": high["request_j"],
-            "low_j": low["request_j"],
-            "fold": high["request_j"] / low["request_j"],
-            "tokens_fold": high["tokens"] / low["tokens"],
-            "models": high["models"],
-        }
-        sentence = (
-            f"Task, on {gpu}: a request of {high['task']} takes {number(high['request_j'], 4)} J in the mean"
-            f" of {counted(high['models'], 'model')}, one of {low['task']} {number(low['request_j'], 4)} J:"
-            f" x {number(figures['fold'], 3)}, of {number(figures['tokens_fold'], 3)} times the output tokens"
-            " (each model at its least energy)"
-        )
-        statements.append(Statement("task", sentence, figures, figures["fold"], tuple(sorted(rows["row"]))))
+        compared = [
+            _between_tasks(rows, str(gpu), low, high)
+            for i, low in enumerate(tasks)
+            for high in tasks[i + 1 :]
+        ]
+        paired = [s for s in compared if s.paired]
+        if paired:
+            statements.append(max(paired, key=lambda s: s.fold))
+        extremes = [s for s in compared if not s.paired]
+        if extremes:
+            widest = max(extremes, key=lambda s: s.fold)
+            if not paired or widest.fold > statements[-1].fold:
+                statements.append(widest)
     return statements
+
+
+def _between_tasks(rows: pl.DataFrame, gpu: str, low_task: str, high_task: str) -> Statement:
+    """Return the statement on two tasks: over the models that ran both, else over those of each."""
+    low, high = (rows.filter(pl.col("task") == task) for task in (low_task, high_task))
+    shared = low["model"].filter(low["model"].is_in(high["model"].implode()))
+    if shared.len():
+        low, high = (side.filter(pl.col("model").is_in(shared.implode())) for side in (low, high))
+    low_j, high_j = (float(side["request_j"].to_numpy().mean()) for side in (low, high))
+    if low_j > high_j:
+        low, high, low_j, high_j, low_task, high_task = high, low, high_j, low_j, high_task, low_task
+    low_tokens, high_tokens = (float(s["units_per_request"].to_numpy().mean()) for s in (low, high))
+    figures = {
+        "high_j": high_j,
+        "low_j": low_j,
+        "fold": high_j / low_j,
+        "tokens_fold": high_tokens / low_tokens,
+        "models": shared.len(),
+        "high_models": high.height,
+        "low_models": low.height,
+    }
+    if shared.len():
+        means = (
+            f"a request of {high_task} takes {number(high_j, 4)} J, one of {low_task} {number(low_j, 4)} J"
+        )
+        over = f" (mean of {counted(shared.len(), 'model')} that ran both, each at its least energy)"
+    else:
+        means = (
+            f"a request of {high_task} takes {number(high_j, 4)} J in the mean of"
+            f" {counted(high.height, 'model')}, one of {low_task} {number(low_j, 4)} J in that of"
+            f" {counted(low.height, 'other model')}"
+        )
+        over = " (no model ran both; each at its least energy)"
+    sentence = (
+        f"Task, on {gpu}: {means}: x {number(figures['fold'], 3)}, of"
+        f" {number(figures['tokens_fold'], 3)} times the output tokens{over}"
+    )
+    used = tuple(sorted(int(row) for side in (low, high) for row in side["row"]))
+    return Statement("task", sentence, figures, figures["fold"], used, paired=shared.len() > 0)
 
 
 def picture_spread(runs: pl.DataFrame) -> list[Statement]:
@@ -156,13 +199,16 @@ def picture_spread(runs: pl.DataFrame) -> list[Statement]:
         video, image = units["video"], units["image"]
         fold = video["energy_j"] / image["energy_j"]
         text = (
-            f"Output, on {gpu}: a video takes {number(video['energy_j'], 4)} J, an image"
-            f" {number(image['energy_j'], 4)} J (means over models at least energy): x {number(fold, 3)}"
+            f"Output, on {gpu}: a video takes {number(video['energy_j'], 4)} J in the mean of"
+            f" {counted(len(video['row']), 'model')}, an image {number(image['energy_j'], 4)} J in that of"
+            f" {counted(len(image['row']), 'other model')} (each at its least energy): x {number(fold, 3)}"
         )
-        figures = {"video_j": video["energy_j"], "image_j": image["energy_j"], "fold": fold}
-        statements.append(
-            Statement("output", text, figures, fold, tuple(sorted(video["row"] + image["row"])))
-        )
+        figures = {
+            "video_j": video["energy_j"], "image_j": image["energy_j"], "fold": fold,
+            "video_models": len(video["row"]), "image_models": len(image["row"]),
+        }  # fmt: skip
+        used = tuple(sorted(video["row"] + image["row"]))
+        statements.append(Statement("output", text, figures, fold, used, paired=False))
     return statements
 
 
@@ -256,7 +302,10 @@ def statements(
     growth: pl.DataFrame,
     ranked: pl.DataFrame,
 ) -> tuple[Statement, ...]:
-    """Return every sentence, those of the largest differences first; what checks the fits comes last."""
+    """Return every sentence, the largest differences first, those of different models after all others.
+
+    What checks the fits comes last.
+    """
     differences = [
         *task_means(runs),
         *picture_spread(runs),
@@ -264,5 +313,5 @@ def statements(
         *curve_statements(curves),
         *idle_statement(latent),
     ]
-    differences.sort(key=lambda s: -s.fold)
+    differences.sort(key=lambda s: (not s.paired, -s.fold))
     return (*differences, *growth_statement(growth), *ranked_statements(ranked))

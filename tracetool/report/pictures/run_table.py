@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.run_tables.batch_curve import CURVE, BatchCurves, curve_energy
-from tracetool.compare.run_tables.contrasts import Contrast
+from tracetool.compare.run_tables.contrasts import Contrast, median_parts
 from tracetool.compare.run_tables.factors import FACTORS
 from tracetool.core.arrays import Floats
 from tracetool.core.number_text import number
@@ -185,19 +185,16 @@ def _distinct_names(curves: pl.DataFrame) -> list[str]:
 
 
 def factor_picture(contrasts: Sequence[Contrast]) -> str | None:
-    """Return one bar per comparison: what each latent factor adds to or takes from the energy; or None."""
+    """Return one bar per comparison, of its median ratio: what each latent factor adds or takes; or None."""
     if not contrasts:
         return None
     step, plot_left = 34.0, 330.0
     drawing = Drawing(
         _WIDTH, _TOP + step * len(contrasts) + 60.0, "What differences in energy are made of",
-        "Energy that each latent factor adds or takes, of all pairs of a comparison together",
+        "Energy that each latent factor adds or takes, in the pair of a comparison's median ratio",
     )  # fmt: skip
     colors = family_colors(FACTORS)
-    shares = [
-        {f: 100.0 * float(c.pairs[f].sum()) / float(c.pairs["base_j"].sum()) for f in FACTORS}
-        for c in contrasts
-    ]
+    shares = [{f: 100.0 * part for f, part in median_parts(c.pairs).items()} for c in contrasts]
     low = min(sum(min(v, 0.0) for v in s.values()) for s in shares)
     high = max(sum(max(v, 0.0) for v in s.values()) for s in shares)
     bounded_low, bounded_high = max(low, -100.0), min(max(high, 50.0), 300.0)
@@ -220,10 +217,10 @@ def factor_picture(contrasts: Sequence[Contrast]) -> str | None:
                 "rect", tooltip, x=zero + a * scale, y=y, width=max(b - a, 0.0) * scale, height=22,
                 fill=colors[factor],
             )  # fmt: skip
-        total = sum(share.values())
+        ratio = 1.0 + sum(share.values()) / 100.0
         at = zero + min(max(ends[1], 0.0), bounded_high) * scale + 6
         cut = " (cut)" if ends[1] > bounded_high else ""
-        drawing.text(at, y + 15, f"{total:+.0f} %{cut}", **_SMALL)
+        drawing.text(at, y + 15, f"x {number(ratio, 3)}{cut}", **_SMALL)
     used = [f for f in FACTORS if any(abs(s[f]) > 0.05 for s in shares)]
     x = 0.0
     for factor in used:
