@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -182,6 +183,34 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
         page.run("document.getElementById('theme').click()")
         assert set(page.run(LABEL_COLORS)) == {"#e6edf3"}
         assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+        assert page.messages == []
+
+
+def test_a_pixel_of_short_launches_shows_the_family_with_most_of_its_time(tmp_path: Path) -> None:
+    """Pairs of a launch of 1 us and one of 9 us of another family, many to a pixel: all is the second."""
+    run = make_run(tmp_path / "r.tracetool", 40_000, 2)
+    pair = pl.int_range(pl.len()) // 2 * 10_000
+    second = pl.int_range(pl.len()) % 2
+    made = run.kernels.with_columns(
+        start_ns=pair + second * 1_000, duration_ns=1_000 + second * 8_000, signature=second,
+        stream=pl.lit(7, pl.Int32),
+    )  # fmt: skip
+    page_data = make_page(run)
+    timeline = pack_timeline(made, run.telemetry, {0: curve(run, predict(run))})
+    file = tmp_path / "report.html"
+    file.write_text(run_html(replace(page_data, timeline=timeline)), "utf-8")
+    bars = "charts.get('chart-timeline').then(c => c.named('tl-bars').data)"
+    with browser() as page:
+        page.size(1200, 900)
+        page.open(file)
+        page.wait(DRAWN)
+        fills = page.run(f"{bars}.then(d => d.fill)")
+        data = "JSON.parse(document.getElementById('page-data').textContent)"
+        families = page.run(f"{data}.family")
+        assert len(fills) > 500
+        assert set(fills) == {page.run(f"{data}.colors")[families[1]]}
+        assert "(90 % of it)" in page.run(f"{bars}.then(d => d.name[100])")
+        assert "(90 % of their time)" in page.run("document.getElementById('tl-said').textContent")
         assert page.messages == []
 
 

@@ -35,7 +35,8 @@ def timeline(page: RunPage) -> Section | None:
     return Section(
         "timeline",
         "Power and kernels over time",
-        f"{lines}. Bars: launches, colored by family.{note} Drag to pan, Ctrl + wheel or the buttons to"
+        f"{lines}. Bars: launches, colored by family; those shorter than a pixel share one, of the"
+        f" family with most of their time.{note} Drag to pan, Ctrl + wheel or the buttons to"
         " zoom; with the picture in focus:"
         " + − ← → 0.",
         f'<div class="buttons" role="group" aria-label="Timeline view">{buttons}</div>'

@@ -135,24 +135,57 @@
       }
       return Array.from(drawn, (sum, p) => (covered[p] > 0 ? sum / covered[p] : null));
     }
-    // Of launches too short to see, one a pixel is drawn: a frame costs pixels, not launches.
+    // Launches shorter than a pixel share one bar, of the family with the most of their time in that pixel.
     function bars(from, to, width) {
       const made = { left: [], right: [], lane: [], fill: [], name: [], said: [] };
-      const pixel = (to - from) / width;
-      const drawn = new Float64Array(packed.lanes.length).fill(-Infinity);
-      for (let i = firstAt(from - longest); i < n && start[i] < to; i++) {
-        if (start[i] + length[i] < from) continue;
-        if (length[i] < pixel && start[i] < drawn[lane[i]] + pixel) continue;
-        drawn[lane[i]] = start[i];
+      const pixel = (to - from) / width, cells = packed.lanes.length * width;
+      const time = new Float64Array(cells * families);
+      const left = new Float64Array(cells).fill(Infinity), right = new Float64Array(cells).fill(-Infinity);
+      const count = new Uint32Array(cells), last = new Uint32Array(cells);
+      const longer = [];
+      const draw = (a, b, row, family, name, said) => {
+        made.left.push(a * quantum);
+        made.right.push(b * quantum);
+        made.lane.push(packed.lanes[row]);
+        made.fill.push(data.colors[family]);
+        made.name.push(name);
+        made.said.push(said);
+      };
+      const drawOne = (i) => {
         const power = powerOf(signature[i]);
-        made.left.push(start[i] * quantum);
-        made.right.push((start[i] + length[i]) * quantum);
-        made.lane.push(packed.lanes[lane[i]]);
-        made.fill.push(data.colors[familyOf(signature[i])]);
-        made.name.push(nameOf(signature[i]));
-        made.said.push(`${figure(length[i] * quantum * 1e3, 4)} µs from ${figure(start[i] * quantum, 6)} ms`
+        draw(start[i], start[i] + length[i], lane[i], familyOf(signature[i]), nameOf(signature[i]),
+          `${figure(length[i] * quantum * 1e3, 4)} µs from ${figure(start[i] * quantum, 6)} ms`
           + (power === null ? "" : `, ${figure(power, 3)} W`));
+      };
+      for (let i = firstAt(from - longest); i < n && start[i] < to; i++) {
+        const end = start[i] + length[i];
+        if (end < from) continue;
+        if (length[i] >= pixel) { longer.push(i); continue; }
+        const one = Math.max(Math.floor((start[i] - from) / pixel), 0);
+        const two = Math.min(Math.max(Math.floor((end - from) / pixel), one), width - 1);
+        for (let p = one; p <= two; p++) {
+          const a = Math.max(start[i], from + p * pixel), b = Math.min(end, from + (p + 1) * pixel);
+          if (b <= a) continue;
+          const cell = lane[i] * width + p;
+          time[cell * families + familyOf(signature[i])] += b - a;
+          left[cell] = Math.min(left[cell], a);
+          right[cell] = Math.max(right[cell], b);
+          count[cell]++;
+          last[cell] = i;
+        }
       }
+      for (let cell = 0; cell < cells; cell++) {
+        if (count[cell] === 1) drawOne(last[cell]);
+        if (count[cell] < 2) continue;
+        const shares = time.subarray(cell * families, (cell + 1) * families);
+        const most = shares.reduce((top, t, f) => (t > shares[top] ? f : top), 0);
+        const all = shares.reduce((sum, t) => sum + t, 0);
+        draw(left[cell], right[cell], Math.floor(cell / width), most,
+          `${count[cell].toLocaleString("en-US")} launches, most time in ${data.families[most]}`
+          + ` (${(100 * shares[most] / all).toFixed(0)} % of it)`,
+          `${figure(all * quantum * 1e3, 4)} µs of kernels from ${figure(left[cell] * quantum, 6)} ms`);
+      }
+      longer.forEach(drawOne);
       return made;
     }
     function describe(from, to) {
@@ -163,9 +196,10 @@
         if (within > 0) { launches++; time[familyOf(signature[i])] += within; }
       }
       const top = time.indexOf(time.reduce((a, b) => Math.max(a, b), 0));
+      const all = time.reduce((a, b) => a + b, 0);
       element("tl-said").textContent =
         `${figure(from * quantum, 4)} to ${figure(to * quantum, 4)} ms: ${launches.toLocaleString("en-US")} launches`
-        + (launches ? `, most time in ${data.families[top]} (${(100 * time[top] / (to - from)).toFixed(0)} %)` : "");
+        + (launches ? `, most time in ${data.families[top]} (${(100 * time[top] / all).toFixed(0)} % of their time)` : "");
     }
     function fill() {
       const from = Math.max(range.start / quantum, 0), to = Math.min(range.end / quantum, whole);
