@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.number_text import counted, number
+from tracetool.report.class_names import with_distinct_names
 from tracetool.report.pictures.charts import (
     INK,
     MEASURED,
@@ -92,7 +93,8 @@ def attributed_log(attribution: Attribution) -> Chart:
 
 def attributed_bars(energy: pl.DataFrame) -> Chart:
     """Return the chart of the classes of an attribution with most energy."""
-    rows = energy.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(_MOST_BARS)
+    named = with_distinct_names(energy.filter(pl.col("duration_ns") > 0))
+    rows = named.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(_MOST_BARS)
     ends = [rows[c].fill_null(np.nan).to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j")]
     return energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2], rows["identified"].to_list())
 

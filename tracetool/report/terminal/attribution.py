@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetool.measure.measured_scopes import scopes_line
+from tracetool.report.class_names import with_distinct_names
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 from tracetool.report.terminal.cost import beside_energy, print_tariff
@@ -81,9 +82,7 @@ def print_attributed(
     ran = attribution.energy.filter(pl.col("duration_ns") > 0).sort(
         "energy_j", descending=True, nulls_last=True
     )
-    repeated = pl.col("class").is_duplicated() & pl.col("signature").is_not_null()
-    numbered = pl.format("{} #{}", "class", "signature")  # shapes of one kernel have one name
-    ran = ran.with_columns(pl.when(repeated).then(numbered).otherwise("class").alias("class"))
+    ran = with_distinct_names(ran)
     waited = ran["wait_energy_j"].null_count() < ran.height
     shown = (*_SHOWN[:4], *_WAITED, *_SHOWN[4:]) if waited else _SHOWN
     rows, prices = beside_energy(ran.select(shown), tariff)
