@@ -322,6 +322,18 @@ def test_work_that_ends_before_a_logs_second_reading_overlaps_it() -> None:
     assert "the same run" in str(other.value.fix)
 
 
+@pytest.mark.parametrize(("scale", "unit"), [(1e-3, "milliseconds"), (1e-6, "seconds")])
+def test_work_in_another_unit_of_time_is_told_its_unit(scale: float, unit: str) -> None:
+    epoch = 1.7e9  # s since 1970
+    log = PowerLog("draw", np.arange(10.0), np.full(10, 100.0), NONE, NONE)
+    work = SimpleNamespace(
+        start_ns=np.array([(epoch + 2.0) * S * scale]), end_ns=np.array([(epoch + 3.0) * S * scale])
+    )
+    with pytest.raises(BadInput) as fault:
+        check_overlap(work, log, int(epoch * S), "act.csv")  # type: ignore[arg-type]
+    assert f"are its times in {unit}? give UTC microseconds" in str(fault.value.fix)
+
+
 def test_energies_whose_errors_cancel_are_joined() -> None:
     """10 and 10 J off, against one another: together 2 ** 0.5 J. A third that errs alone stays so."""
     covariance = np.array([[100.0, -99.0, 0.0], [-99.0, 100.0, 0.0], [0.0, 0.0, 100.0]])

@@ -16,6 +16,7 @@ from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.kernels.collective_matching import arrivals_ns
+from tracetool.measure.asked_windows import read_asked_windows, windows_note
 from tracetool.measure.attribute_windows import attributed_windows
 from tracetool.measure.attributed_work import (
     WAITING,
@@ -45,7 +46,7 @@ from tracetool.measure.sensors import read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windows import power_profile
-from tracetool.tables.activity_table import read_activity, read_windows
+from tracetool.tables.activity_table import read_activity
 from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -305,7 +306,7 @@ def _attribute(
     source: str,
     pairs: Mapping[int, int],
 ) -> Attribution:
-    asked_windows = read_windows(windows) if windows is not None else None
+    asked_windows = read_asked_windows(windows, telemetry) if windows is not None else None
     sensor_values = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
     origin = int(telemetry["time_ns"].drop_nulls().min() or 0)  # type: ignore[arg-type]
     of_device = {
@@ -322,12 +323,12 @@ def _attribute(
         for logged, device_work in work.items()
     }
     devices = of_device.values()
+    of_windows = [one.windows for one in devices if one.windows]
+    windows_j = None if asked_windows is None else window_table(asked_windows, of_windows)
     return Attribution(
         load_schema("energy").conform(pl.concat([one.energy for one in devices], how="diagonal")),
-        None
-        if asked_windows is None
-        else window_table(asked_windows, [one.windows for one in devices if one.windows]),
-        tuple(note for one in devices for note in one.notes),
+        windows_j,
+        (*(note for one in devices for note in one.notes), *windows_note(windows_j)),
         {str(device): alignment_record(one.observation) for device, one in of_device.items()},
         {str(device): sensor_record(one.observation) for device, one in of_device.items()},
         {device: one.observation for device, one in of_device.items()},

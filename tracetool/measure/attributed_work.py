@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
+from tracetool.measure.asked_windows import unit_that_fits
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.tables.run import Run
@@ -119,7 +120,7 @@ def work_of_activity(table: pl.DataFrame) -> Work:
 
 
 def check_overlap(work: Work, log: PowerLog, origin_ns: int, where: str) -> None:
-    """Raise BadInput unless work and log overlap; the hint names the time zone that would fit."""
+    """Raise BadInput unless work and log overlap; the hint names the time zone or unit that would fit."""
     start = (float(work.start_ns.min()) - origin_ns) * _NS
     end = (float(work.end_ns.max()) - origin_ns) * _NS
     first, last = float(log.time_s[0]), float(log.time_s[-1])
@@ -127,13 +128,18 @@ def check_overlap(work: Work, log: PowerLog, origin_ns: int, where: str) -> None
         return
     hours = round((0.5 * (start + end) - 0.5 * (first + last)) / 900) / 4
     near = abs(hours) <= 15 and hours != 0
+    unit = unit_that_fits(
+        *(float(t) for t in (work.start_ns.min(), work.end_ns.max())),
+        *(origin_ns + t / _NS for t in (first, last)),
+    )
+    other_run = f"are its times in {unit}? give UTC microseconds" if unit else "give the log of the same run"
     raise BadInput.in_file(
         where,
         f"its activity and the power log do not overlap (the log begins {abs(first - start):,.0f} s"
         f" {'after' if first > start else 'before'} it)",
         f"is the zone right? it would fit if --tz were {abs(hours):g} h {'less' if hours > 0 else 'more'}"
         if near
-        else "give the log of the same run",
+        else other_run,
     )
 
 
