@@ -12,6 +12,8 @@ from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.measure.fingrav.campaign import Profiled, profile_runs, profile_tables, summary
+from tracetool.tables.activity_table import holds_activity
+from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.schema import load_schema
 
 if TYPE_CHECKING:
@@ -112,7 +114,8 @@ def profile(
     Raises
     ------
     BadInput
-        If no kernel is called so, a run has no readings, or no sample overlaps an execution.
+        If no kernel is called so, a run has no readings, a table of executions comes without ``power``, or no
+        sample overlaps an execution.
 
     Examples
     --------
@@ -124,6 +127,11 @@ def profile(
     """
     paths = paths_of(sources)
     if power is None:
+        for path in paths:
+            if not is_run_path(path) and holds_activity(path):
+                raise BadInput.in_file(
+                    path, "is a table of executions, without samples of power", "give --power SAMPLES.csv"
+                )
         return Profile(profile_runs(paths, kernel=kernel, gpu=gpu, margin=margin))
     if len(paths) != 1:
         raise BadInput("one table of executions goes with --power", "profile runs without --power")

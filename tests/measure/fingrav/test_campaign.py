@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tests.documents import check_document
+from tracetool.api.profile import profile
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.campaign import profile_runs, profile_tables
@@ -60,6 +61,20 @@ def test_a_campaign_in_tables(tables: dict[str, Path], capsys: pytest.CaptureFix
 def test_samples_on_the_gpus_clock_need_sync_points(tables: dict[str, Path]) -> None:
     with pytest.raises(BadInput, match="GPU's clock"):
         profile_tables(tables["executions"], tables["samples"])
+
+
+def test_samples_in_milliwatts_are_refused(tables: dict[str, Path]) -> None:
+    scaled = tables["folder"] / "milliwatts.csv"
+    pl.read_csv(tables["samples"]).with_columns(pl.col("^.*_w$") * 1000.0).write_csv(scaled)
+    with pytest.raises(BadInput, match="no GPU draws more") as fault:
+        profile_tables(tables["executions"], scaled, sync=tables["sync"])
+    assert "milliwatts" in str(fault.value.fix)
+
+
+def test_executions_without_samples_ask_for_them(tables: dict[str, Path]) -> None:
+    with pytest.raises(BadInput, match="is a table of executions") as fault:
+        profile(tables["executions"])
+    assert "--power" in str(fault.value.fix)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tracetool.measure.fingrav.campaign_runs import activities_of
 from tracetool.measure.fingrav.executions import Executions, in_runs
 from tracetool.measure.fingrav.interleaving import Activities
 from tracetool.measure.fingrav.stitch import Samples
+from tracetool.sources.telemetry.readings import check_watts
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,8 @@ def read_samples(
     Raises
     ------
     BadInput
-        If it cannot be used, or is on the GPU's clock and no sync points are given.
+        If it cannot be used, its power is in another unit than watts, or it is on the GPU's clock and no sync
+        points are given.
     """
     frame = _read(path)
     if clock is not None or "gpu_us" in frame.columns:
@@ -203,6 +205,8 @@ def read_samples(
         time, error = _numbers(frame, ("time_us",), path)["time_us"] * _US, 0.0
     component_columns = [c for c in frame.columns if c.endswith("_w") and c != "power_w"]
     power = _numbers(frame, ("power_w", *component_columns), path)
+    for values in power.values():
+        check_watts(pl.Series(values), Path(path))
     order = np.argsort(time, kind="stable")
     named = {"total": power["power_w"][order], **{c[:-2]: power[c][order] for c in component_columns}}
     steps = np.diff(time[order])

@@ -115,11 +115,22 @@ def _check_each_sensor(frame: pl.DataFrame, path: Path) -> None:
     A single value that is repeated is how drivers say that there is none; such readings are left out.
     """
     keys = [c for c in ("device", "field") if c in frame.columns]
-    for _, sensor in frame.filter(pl.col("power_w").is_finite()).group_by(keys, maintain_order=True):
-        lowest = sensor["power_w"].min()
-        too_high = isinstance(lowest, float) and lowest > RANGES["power_w"][1]
-        if too_high and sensor["power_w"].n_unique() > 2:
-            raise _no_possible(sensor, path)
+    for _, sensor in frame.group_by(keys, maintain_order=True):
+        check_watts(sensor["power_w"], path)
+
+
+def check_watts(power: pl.Series, path: Path) -> None:
+    """Refuse readings of one sensor that are all more than a GPU draws: they are in another unit.
+
+    Raises
+    ------
+    BadInput
+        If they are, and are more than one repeated value.
+    """
+    drawn = power.filter(power.is_finite())
+    lowest = drawn.min()
+    if isinstance(lowest, float) and lowest > RANGES["power_w"][1] and drawn.n_unique() > 2:
+        raise _no_possible(drawn.to_frame("power_w"), path)
 
 
 def _no_possible(frame: pl.DataFrame, path: Path) -> BadInput:
