@@ -168,6 +168,27 @@ def test_rows_that_disagree_with_themselves_are_named() -> None:
     assert "6 of 6 rows" in read_runs(runs).notes[0]
 
 
+@pytest.mark.parametrize(
+    ("column", "scale", "unit"),
+    [("avg_power_watts", 1e3, "milliwatts"), ("avg_power_watts", 1e-3, "kilowatts"),
+     ("energy_per_token_joules", 1e3, "mJ for J"), ("avg_power_watts", 1e6, "microwatts")],
+)  # fmt: skip
+def test_a_table_in_another_unit_is_refused_with_the_unit(column: str, scale: float, unit: str) -> None:
+    with pytest.raises(BadInput, match=unit):
+        read_runs(planted().with_columns(pl.col(column) * scale), "runs.csv")
+    first = pl.int_range(pl.len()) == 0
+    one = planted().with_columns(pl.when(first).then(pl.col(column) * scale).otherwise(column).alias(column))
+    assert "1 of 6 rows" in read_runs(one).notes[0]
+
+
+def test_power_that_no_gpu_draws_is_refused_without_a_rate() -> None:
+    watts = np.linspace(5e5, 6e5, 6)
+    table = planted(avg_power_watts=watts).drop("output_throughput_tokens_per_sec")
+    with pytest.raises(BadInput, match="no GPU draws more") as fault:
+        read_runs(table, "runs.csv")
+    assert "milliwatts" in str(fault.value.fix)
+
+
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     runs = pl.concat(
         [planted(model_id="<script>x</script>"), planted(model_id="a\x1b[31m", gpu_model="B200")]

@@ -7,13 +7,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from tracetool.core.errors import BadInput, TracetoolError
+from tracetool.core.number_text import counted, number
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.sources.telemetry.readings import check_watts
+from tracetool.sources.telemetry.units import wrong_unit
 
 #: What the columns are called here, and by those who publish such tables: the first that is there is read.
 #: Second are the names of ML.ENERGY's tables, third those of a forecast's. Factors bring them to the unit
@@ -63,6 +68,8 @@ _FORMAT: Final = r"(?i)[-_ ](fp8|bf16|bfloat16|fp16|int8|int4|mxfp4|nvfp4|awq|gp
 SENSES: Final = ("video", "image")
 #: Power over rate and energy per unit are one figure: rows further apart than this are named. [1]
 _SAME: Final = 0.02
+#: Rows off by one factor between units, of all, that a table in another unit has; how near to it. [1] Prior.
+_NEARLY_ALL, _NEARLY_ALL_OFF = 0.9, 0.2
 
 
 @dataclass(frozen=True)
@@ -196,7 +203,8 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         notes.append(
             f"{table.height - usable.height} of {table.height} rows are without one of {', '.join(needed)}"
         )
-    notes += _disagreement(frame, usable)
+    notes += _disagreement(frame, usable, name)
+    check_watts(usable["power_w"] / usable["gpus"], Path(name))
     columns = (
         "row", "task", "model", "family", "gpu", "gpus", "precision", "parallel", "unit", "batch",
         "batch_limit", "energy_j", "power_w", "step_s", "units_per_request", "active_billions",
@@ -206,18 +214,36 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
     return RunTable(usable.select(columns), tuple(notes), _sheets(usable["gpu"].unique().to_list()))
 
 
-def _disagreement(frame: pl.DataFrame, usable: pl.DataFrame) -> list[str]:
-    """Name rows whose energy per unit is not their power over their rate: one of the three is another's."""
+def _disagreement(frame: pl.DataFrame, usable: pl.DataFrame, name: str) -> list[str]:
+    """Name rows whose energy per unit is not their power over their rate: one of the three is another's.
+
+    Raises
+    ------
+    BadInput
+        If nearly all rows are off by the factor between two units.
+    """
     rates = [c for c in frame.columns if "throughput" in c or c == "tokens_per_s"]
     if not rates:
         return []
     rate = frame.select(pl.coalesce([pl.col(c).cast(pl.Float64, strict=False) for c in rates]))
-    joined = usable.with_columns(rate=rate.to_series().gather(usable["row"]))
-    apart = joined.filter((pl.col("power_w") / pl.col("rate") / pl.col("energy_j") - 1.0).abs() > _SAME)
-    if not apart.height:
+    joined = usable.with_columns(rate=rate.to_series().gather(usable["row"])).filter(pl.col("rate") > 0)
+    ratio = joined.select(pl.col("power_w") / pl.col("rate") / pl.col("energy_j")).to_series()
+    ratio = ratio.filter(ratio.is_finite() & (ratio > 0))
+    apart = int(((ratio - 1.0).abs() > _SAME).sum())
+    if not apart:
         return []
+    usual = float(np.median(ratio.to_numpy()))
+    alike = int((ratio / usual - 1.0).abs().le(_NEARLY_ALL_OFF).sum())
+    meaning = wrong_unit(usual)
+    if meaning is not None and alike >= _NEARLY_ALL * ratio.len():
+        raise BadInput.in_file(
+            name,
+            f"power over rate is {number(usual, 3)} times the energy per unit in {alike:,} of"
+            f" {counted(ratio.len(), 'row')}: {meaning}",
+            "give power in W, energy in J, rates per second",
+        )
     text = (
-        f"{apart.height} of {usable.height} rows state an energy per unit more than {100 * _SAME:.0f} % from"
+        f"{apart} of {usable.height} rows state an energy per unit more than {100 * _SAME:.0f} % from"
         " their power over their rate: energy per unit is taken as stated"
     )
     return [text]

@@ -80,17 +80,27 @@ def _check(powered: pl.DataFrame, counted: pl.DataFrame, path: Path) -> None:
     moved = int((steps[rises] > 0).sum())  # one step of a coarse counter, of a kWh say, shows no rate
     if not (integrated > 0 and moved >= _FEWEST - 1):
         return
-    ratio = integrated / gained
+    if (meaning := wrong_unit(integrated / gained)) is not None:
+        seconds = number(float(lasted[rises].sum()))
+        raise BadInput.in_file(
+            path,
+            f"its power integrates to {number(integrated)} J and its energy counter gained "
+            f"{number(gained)} J over the same {seconds} s: {meaning}",
+            "name the column by its unit (power_mw, energy_kwh), or correct what is wrong",
+        )
+
+
+def wrong_unit(ratio: float) -> str | None:
+    """Return what a ratio of power to the energy it should have given means, where it is a unit's factor.
+
+    >>> wrong_unit(1.02e3), wrong_unit(1e-3), wrong_unit(8.0)
+    ('milliwatts taken for watts, or kJ for J', 'kilowatts taken for watts, or mJ for J', None)
+    """
     for factor, meanings in _FACTORS.items():
         off = max(ratio, 1.0 / ratio) / factor
         if 1.0 / _TOLERANCE < off < _TOLERANCE:
-            seconds = number(float(lasted[rises].sum()))
-            raise BadInput.in_file(
-                path,
-                f"its power integrates to {number(integrated)} J and its energy counter gained "
-                f"{number(gained)} J over the same {seconds} s: {meanings[ratio < 1.0]}",
-                "name the column by its unit (power_mw, energy_kwh), or correct what is wrong",
-            )
+            return meanings[ratio < 1.0]
+    return None
 
 
 def integrals(time: Floats, watts: Floats, until: Floats) -> Floats:
