@@ -227,6 +227,11 @@ def test_what_changes_nothing_says_so(of_mixed: Diagnosis) -> None:
     assert figures == close([answer.makespan_ms, of_mixed.source.energy_j])
 
 
+def test_a_cap_that_the_gpu_does_not_accept_is_noted(of_mixed: Diagnosis) -> None:
+    notes = answered(of_mixed, WhatIf(power_cap_w=150.0)).notes
+    assert any("a power cap of 150 W is outside what the GPU accepts" in note for note in notes)
+
+
 def test_what_ifs_compose_and_every_number_of_theirs_is_told_again(
     thin: Diagnosis,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tracetool.core.errors import BadInput
 from tracetool.core.number_text import number
 from tracetool.hardware.load import load_gpu
+from tracetool.replay.clocks import checked_cap
 from tracetool.replay.diagnosis import without_cause
 from tracetool.replay.diagnosis.altered_kernels import (
     Altered,
@@ -161,7 +162,7 @@ def _answer(
         altered = step(altered)
     closed = without_cause.closed(booked, question.without)
     answer = replayed(booked, predicted, altered.priced(booked, clock_mhz), plain, closed)
-    notes = [*altered.notes, *_cap_note(booked, question)]
+    notes = [*altered.notes, *_cap_notes(booked, question)]
     opened_s = answer.idle_s - plain.idle_s
     if opened_s * 1e3 > _OPENED * plain.makespan_ms:
         name = ", ".join(name for _, name, _ in question.each())
@@ -175,12 +176,13 @@ def _on_graph(predicted: PredictedRun, change: Callable[[Graph], Graph]) -> Pred
     return replace(predicted, replays=replace(predicted.replays, graph=change(predicted.replays.graph)))
 
 
-def _cap_note(booked: Ledger, question: WhatIf) -> list[str]:
-    """Return the note that a higher cap does not raise the clock."""
+def _cap_notes(booked: Ledger, question: WhatIf) -> list[str]:
+    """Return the notes on a cap: one the GPU does not accept, and that a higher one raises no clock."""
     assert booked.recorded.replays is not None
+    notes = checked_cap(question.power_cap_w, load_gpu(booked.recorded.gpu))
     if question.power_cap_w is None or question.clock_mhz is not None:
-        return []
+        return notes
     if question.power_cap_w <= booked.recorded.replays.cap.limit_w:
-        return []
+        return notes
     mhz = booked.clock.recorded_mhz
-    return [f"cap {question.power_cap_w:,.0f} W: the clock stays {mhz:,.0f} MHz (another: --clock)"]
+    return [*notes, f"cap {question.power_cap_w:,.0f} W: the clock stays {mhz:,.0f} MHz (another: --clock)"]
