@@ -55,8 +55,8 @@ def split_interleaved(time_ns: pl.Series, memory: pl.Series | None = None) -> tu
     if gpu_count:
         device = pl.Series("device", (np.arange(n) % gpu_count).astype(np.int32))
         return device, (
-            f"{gpu_count} GPUs share the log without an index column: rows are dealt to them in turn"
-            " (add index or uuid to --query-gpu)"
+            f"{gpu_count} GPUs share the log without an index column: the rows of a poll are taken for GPU 0"
+            f" to {gpu_count - 1} in turn (add index or uuid to --query-gpu)"
         )
     if memory is not None and 1 < memory.n_unique() <= MOST_GPUS:
         order = {v: i for i, v in enumerate(memory.unique(maintain_order=True).to_list())}
@@ -65,6 +65,15 @@ def split_interleaved(time_ns: pl.Series, memory: pl.Series | None = None) -> tu
         )
         return device, f"{len(order)} GPUs share the log without an index column: separated by memory.total"
     return none, ""
+
+
+def _all_repeated(text: pl.Series, device: pl.Series) -> bool:
+    """Whether every line of a poll is the poll's first: one GPU logged twice, not two that always agree."""
+    import numpy as np
+
+    gpu_count = int(device.to_numpy().max()) + 1
+    first = np.arange(text.len()) // gpu_count * gpu_count
+    return gpu_count > 1 and bool((text == text.gather(first)).all())
 
 
 _UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
@@ -152,6 +161,8 @@ def _devices(rows: pl.DataFrame, warnings: list[str]) -> tuple[pl.DataFrame, pl.
         device, note = split_interleaved(
             rows["time_ns"], rows["memory.total"] if "memory.total" in rows.columns else None
         )
+        if _all_repeated(rows["text"], device):  # the repeats are dropped where all readings are
+            device, note = pl.zeros(rows.height, pl.Int32, eager=True), ""
         rows = rows.with_columns(device.alias("device"))
         if note:
             warnings.append(note)
@@ -170,6 +181,8 @@ def _devices(rows: pl.DataFrame, warnings: list[str]) -> tuple[pl.DataFrame, pl.
         .sort("device")
         .with_columns(vendor=pl.lit("nvidia"))
     )
+    if not identities and devices.height > 1:  # nvidia-smi writes the GPUs of a poll by their index
+        devices = devices.with_columns(profiler_device=pl.col("device").cast(pl.Int64))
     return rows, devices
 
 
