@@ -105,6 +105,22 @@ def test_what_is_exported_is_read_back_to_the_nanosecond(run: tt.Run, perfetto: 
         assert read.equals(own), table
 
 
+def test_the_replay_in_chrome_json_is_not_read_as_work_that_ran(run: tt.Run, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    tt.export(run, path, clock=1005)
+    again = tt.ingest(path, gpu="h100-sxm", out=tmp_path / "again.tracetool")
+    own, read = (
+        r.kernels.filter(pl.col("kind") == "kernel")
+        .select("start_ns", "duration_ns", "name")
+        .sort("start_ns")
+        for r in (run, again)
+    )
+    assert read.select("duration_ns", "name").equals(own.select("duration_ns", "name"))
+    assert again.devices.height == 1
+    replayed = f"{run.kernels.height:,} activities of an export's replay never ran"
+    assert any(replayed in w for w in again.info["warnings"])
+
+
 def test_perfettos_own_messages_hold_the_same(
     run: tt.Run, perfetto: Path, attributed: dict[str, float]
 ) -> None:

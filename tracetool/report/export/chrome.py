@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from tracetool.report.export.timeline import PLACE, Timeline
+from tracetool.sources.pytorch.gather import PREDICTED
 
 #: Events encoded at a time: what is held in memory.
 _WINDOW: Final = 32_768
@@ -59,15 +60,16 @@ def _microseconds(time_ns: pl.Series, timeline: Timeline) -> pl.Series:
 
 
 def _complete_events(timeline: Timeline, category: str, window: pl.DataFrame) -> pl.DataFrame:
-    process = timeline.tracks[window["track"][0]].process + 1
+    place = timeline.tracks[window["track"][0]].process
+    marked = f"{PREDICTED}{category}" if place in timeline.predicted else category
     arguments = [c for c in window.columns if c not in PLACE]
     floats = [c for c in arguments if window.schema[c].is_float()]
     finite = window.with_columns(pl.when(pl.col(c).is_finite()).then(pl.col(c)).alias(c) for c in floats)
     return finite.select(
         ph=pl.lit("X"),
-        cat=pl.lit(category),
+        cat=pl.lit(marked),
         name="name",
-        pid=pl.lit(process),
+        pid=pl.lit(place + 1),
         tid=pl.col("track") + 1,
         ts=_microseconds(window["start_ns"], timeline),
         dur=pl.col("duration_ns") / 1e3,

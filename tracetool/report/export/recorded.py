@@ -250,7 +250,7 @@ def _add_replay(timeline: Timeline, activities: pl.DataFrame, replayed: Predicte
     replays = replayed.replays
     assert replays is not None, "a run's prediction has its timeline"
     clock_mhz = float(replayed.totals[0]["clock_mhz"])
-    process = timeline.add_process(f"replay at {clock_mhz:g} MHz on {replayed.gpu}")
+    process = timeline.add_process(f"replay at {clock_mhz:g} MHz on {replayed.gpu}", predicted=True)
     costs = replays.costs(0)
     start, end = (_rounded(t) for t in (costs.start_ns, costs.end_ns))
     rows = activities.select(

@@ -68,11 +68,15 @@ class Timeline:
     tracks: list[Track] = field(default_factory=list)
     slices: list[Slices] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
+    predicted: set[int] = field(default_factory=set)  # places of processes that never ran
 
-    def add_process(self, name: str) -> int:
-        """Add a process and return its place."""
+    def add_process(self, name: str, *, predicted: bool = False) -> int:
+        """Add a process, one that ran or a ``predicted`` one, and return its place."""
         self.processes.append(name)
-        return len(self.processes) - 1
+        place = len(self.processes) - 1
+        if predicted:
+            self.predicted.add(place)
+        return place
 
     def add_counter(self, process: int, name: str, unit: str, time_ns: Ints, value: Floats) -> None:
         """Add a counter track with its values; ones that are not finite are left out."""

@@ -34,6 +34,10 @@ PYTHON = frozenset(("python_function",))
 MODULE_PREFIX = "nn.Module: "
 
 
+#: Before the category of what an export of ours predicts: no reader takes it for work that ran.
+PREDICTED = "predicted_"
+
+
 @dataclass
 class Gathered:
     """Fields of the events of one table, in the order of the file.

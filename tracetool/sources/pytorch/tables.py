@@ -14,7 +14,7 @@ from tracetool.core.arrays import Texts
 from tracetool.sources.calls import call_kind, plain_call
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.pytorch.columns import categories, clean, numbering, texts, whole_numbers
-from tracetool.sources.pytorch.gather import ACTIVITIES, MODULE_PREFIX, Gathered, Places
+from tracetool.sources.pytorch.gather import ACTIVITIES, MODULE_PREFIX, PREDICTED, Gathered, Places
 from tracetool.sources.pytorch.records import Chunk
 
 #: Events gathered before they become columns: bounds the memory whatever the file's size.
@@ -38,6 +38,8 @@ class Columns:
     categories: set[str] = field(default_factory=set)
     #: Whether a runtime call of AMD's was met.
     hip: bool = False
+    #: Events that an export of ours predicted.
+    predicted: int = 0
 
     def __post_init__(self) -> None:
         args = (
@@ -64,7 +66,9 @@ class Columns:
     def add(self, chunk: Chunk) -> None:
         """Sort a chunk's events by category and keep their fields."""
         by_category = Places.of(chunk)
-        self.categories.update(c for c in by_category if isinstance(c, str))
+        named = [c for c in by_category if isinstance(c, str)]
+        self.categories.update(named)
+        self.predicted += sum(len(by_category[c]) for c in named if c.startswith(PREDICTED))
         if chunk.odd:
             places, odd = zip(*chunk.odd, strict=True)
             self.rejected.append(

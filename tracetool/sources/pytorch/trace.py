@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.number_text import counted
 from tracetool.core.progress import Progress
 from tracetool.sources.columns import clean_text
 from tracetool.sources.devices import device_rows
@@ -54,6 +55,7 @@ def spill_trace(path: Path, blocks: Iterable[bytes], progress: Progress, spill: 
 
     def make(tables: Mapping[str, pl.DataFrame]) -> Trace:
         window = Columns(path.name, 0, rejected=list(rejected), hip=columns.hip)
+        window.predicted, columns.predicted = columns.predicted, 0
         rejected.clear()  # reported once
         named = {"activities": window.activities, "host_calls": window.calls, "operators": window.operators}
         for name, frames in {**named, "ranges": window.ranges, "modules": window.modules}.items():
@@ -117,6 +119,9 @@ def make_trace(columns: Columns, header: Header) -> Trace:
     _set_clock(trace, header)
     if not activities.height:
         trace.warnings.append("no kernel ran while this trace was recorded (CPU events only)")
+    if columns.predicted:
+        many = counted(columns.predicted, "activity", "activities")
+        trace.warnings.append(f"{many} of an export's replay never ran: not read")
     trace.details = _details(header)
     return trace
 
