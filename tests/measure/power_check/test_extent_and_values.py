@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +12,7 @@ from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.power_check.check import check_run
 from tracetool.measure.power_check.conditions import reason_bits
-from tracetool.measure.power_check.extent import coverage, stamps
+from tracetool.measure.power_check.extent import coverage, polling, stamps
 from tracetool.measure.power_check.finding import LogCase
 from tracetool.measure.power_check.values import stuck
 from tracetool.measure.power_log import PowerLog
@@ -53,6 +55,17 @@ def test_the_share_of_the_work_that_is_logged() -> None:
     time = np.arange(0.0, 40.05, UPDATE_S)
     finding = coverage(_case(time, np.full(len(time), 100.0), _work(10.0, 50.0)))
     assert (finding.verdict, finding.value) == ("usable", pytest.approx(100.0 * 30.1 / 40.0))
+
+
+def test_readings_after_the_trace_are_not_counted_inside_it() -> None:
+    """Ten readings a second, work of half a second: those up to a window after it look back on it."""
+    time = np.arange(0.0, 30.0, 0.1) + 0.05
+    case = replace(
+        _case(time, np.full(len(time), 100.0), _work(10.0, 10.5)), sensor=replace(SENSOR, window_s=1.0)
+    )
+    finding = polling(case)
+    assert "5 readings inside the trace and 10 after it that look back on it" in finding.reason
+    assert (finding.verdict, finding.value) == ("usable", 15)
 
 
 def test_whole_seconds_are_named_where_the_sensor_is_quicker() -> None:

@@ -16,8 +16,8 @@ _UNCOVERED: Final = (0.01, 0.5)
 _LOST: Final = (0.005, 0.25)
 #: A step between readings this many times the usual one is a gap. [1]
 _GAP_STEPS: Final = 3.0
-#: Readings inside the trace: fewer than the first give little more than a mean, fewer than the second
-#: not even that.
+#: Readings that see the trace, by up to a window after it: fewer than the first give little more than a mean,
+#: fewer than the second not even that. [1] Prior.
 _FEW, _TOO_FEW = 30, 4
 #: Polls this much slower than the updates miss some. [1]
 _SLOW: Final = 1.25
@@ -75,18 +75,15 @@ def gaps(case: LogCase) -> Finding:
 def polling(case: LogCase) -> Finding:
     """How often the log was polled against the sensor's updates, and how many readings that gave."""
     start_s, end_s = case.span_s
-    inside = (case.readings.time_s >= start_s) & (case.readings.time_s <= end_s + case.window_s)
-    count = int(inside.sum())
+    time_s = case.readings.time_s[case.readings.time_s >= start_s]
+    count = int((time_s <= end_s + case.window_s).sum())
+    inside = int((time_s <= end_s).sum())
     verdict = graded(-count, -_FEW - 0.5, -_TOO_FEW - 0.5)
     if verdict != "good":
         where = "the trace" if case.timeline is not None else "the log"
-        return Finding(
-            "polling",
-            verdict,
-            f"{counted(count, 'reading')} inside {where}: log longer or faster",
-            count,
-            "1",
-        )
+        after = f" and {count - inside} after it that look back on it" if count > inside else ""
+        reason = f"{counted(inside, 'reading')} inside {where}{after}: log longer or faster"
+        return Finding("polling", verdict, reason, count, "1")
     if case.spacing_s > _SLOW * case.sensor.update_s and case.spacing_s > _SLOW * case.window_s:
         return Finding(
             "polling",
