@@ -233,9 +233,10 @@ def measured_energy(
     attribution, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
     if attribution is None:
         return None, [], why_not
-    notes = list(attribution.notes)
+    verdicts = attribution.notes[: bool(attribution.verdict)]
+    notes = list(attribution.notes[len(verdicts) :])
     if attribution.energy["energy_j"].is_not_null().any():
-        return attribution, notes, []
+        return attribution, notes, list(verdicts)
     return None, notes, ["no kernel's energy is identifiable from the power log; energies are predicted only"]
 
 

@@ -18,8 +18,10 @@ from tracetool.compare.table_side import table_classes
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
 from tracetool.measure.measured_scopes import idle_watts, measured_gaps
+from tracetool.measure.power_log import telemetry_devices
 from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.iterations import named_steps
+from tracetool.replay.measured_energy import why_unusable
 from tracetool.replay.predict import PredictedRun, predict_run
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.tables.run_folder import clean_up, is_run_path
@@ -130,7 +132,7 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
 
 
 def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> Basis:
-    """Return the basis of the energies to compare: measured where every run has power readings.
+    """Return the basis of the energies to compare: measured where every run has usable power readings.
 
     Raises
     ------
@@ -144,19 +146,14 @@ def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> B
         return "predicted"
     if requested in ("predicted", "anchored"):
         return requested
-    without = [p for p in paths if not _holds_power(Run.open(p))]
-    if not without:
-        return "measured"
-    if requested == "measured":
-        raise BadInput.in_file(without[0], "holds no power readings", "ingest it again with --power LOG")
-    return "anchored"
-
-
-def _holds_power(run: Run) -> bool:
-    telemetry = run.telemetry
-    return bool(
-        telemetry.select((pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()).any()).item()
-    )
+    for path in paths:
+        run = Run.open(path)
+        fault = why_unusable(run) if telemetry_devices(run.telemetry) else "holds no power readings"
+        if fault and requested == "measured":
+            raise BadInput.in_file(path, fault, "ingest it again with --power LOG")
+        if fault:
+            return "anchored"
+    return "measured"
 
 
 def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
@@ -202,6 +199,8 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         modeled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
         each, gap_j, watts, energy_notes = _measured(run, reading, each, (gap_s, gap_j))
         notes += [f"{path.name}: {n}" for n in energy_notes]
+    elif not as_predicted and (verdict := why_unusable(run)):
+        notes.append(f"{path.name}: not measured: {verdict}")
     ranges = run.table("ranges")
     group = _groups(run, reading)
     classes, sequence = run_classes(run.kernels, run.signatures, ranges, each, group)

@@ -51,6 +51,8 @@ class FleetJobs(Result):
         Reason by job.
     without_energy : mapping
         Of ``attribute``: why a job has no energy, and the fix, by job.
+    not_measured : mapping
+        Of ``attribute``: why a job's power log measured nothing, and the fix, by job.
     notes : tuple of str
         Of ``ingest``: traces that were named more than once.
     """
@@ -60,6 +62,7 @@ class FleetJobs(Result):
     table: pl.DataFrame = field(repr=False)
     tally: Tally = field(repr=False)
     without_energy: Mapping[str, str] = field(default_factory=dict, repr=False)
+    not_measured: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 
     @property
@@ -80,7 +83,7 @@ class FleetJobs(Result):
     def _document(self) -> dict[str, Any]:
         more: dict[str, Any] = {"notes": list(self.notes)} if self.task == "ingest" else {}
         if self.task == "attribute":
-            more["without_energy"] = dict(self.without_energy)
+            more = {"without_energy": dict(self.without_energy), "not_measured": dict(self.not_measured)}
         return {
             "where": self.where, "task": self.task, "done": self.done, "skipped": self.skipped,
             "failed": self.failed, "seconds": self.tally.seconds, "kernels": self.tally.kernels,
@@ -94,12 +97,12 @@ class FleetJobs(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print how many jobs were done, and the failed ones with the reason."""
-        from tracetool.report.terminal.fleet import print_jobs, print_notes, print_without_energy
+        from tracetool.report.terminal.fleet import print_jobs, print_notes, print_reasons
 
         t = self.tally
         print_jobs(self.where, self.task, self.done, self.skipped, t.failed, t.kernels, t.seconds)
         print_notes(self.notes)
-        print_without_energy(self.without_energy, written)
+        print_reasons({"no energy": self.without_energy, "predicted": self.not_measured}, written)
 
 
 @dataclass(frozen=True)
@@ -320,7 +323,8 @@ def _run(
         job, reason = next(iter(tally.failed.items()))
         raise BadInput(f"no job of {len(tally.failed)} succeeded; first {job}: {reason}", "")
     wanted = {work.job for work in works}
-    without = {
-        j: str(e["no_energy"]) for j, e in manifest.entries().items() if j in wanted and "no_energy" in e
-    }
-    return FleetJobs(place.name, name, manifest.frame(), tally, without)
+    without, not_measured = (
+        {j: str(e[key]) for j, e in manifest.entries().items() if j in wanted and key in e}
+        for key in ("no_energy", "not_measured")
+    )
+    return FleetJobs(place.name, name, manifest.frame(), tally, without, not_measured)

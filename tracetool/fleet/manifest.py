@@ -19,7 +19,7 @@ _FOLDER: Final = "manifest"
 _KINDS: Final = {
     "job": str, "state": str, "marks": str, "labels": dict, "gpus": list, "start_ns": int | None,
     "kernels": int | None, "attempts": int, "seconds": int | float, "error": str,
-    "no_energy": str,
+    "no_energy": str, "not_measured": str,
 }  # fmt: skip
 _MUST: Final = ("job", "state", "marks")
 

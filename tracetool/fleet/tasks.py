@@ -76,6 +76,7 @@ def _start_ns(run: Path) -> int | None:
 def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Write the energy of a job's kernels by GPU: measured where its log identifies it, else predicted."""
     from tracetool.api.energy_by import energy_by
+    from tracetool.replay.measured_energy import NOT_MEASURED
 
     start = time.monotonic()
     place = Place(target)
@@ -103,6 +104,8 @@ def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str
     }
     if run_row["energy_j"] is None:
         figures["no_energy"] = _why_none(grouped.notes, run.path)
+    elif reasons := [n.removeprefix(NOT_MEASURED) for n in grouped.notes if n.startswith(NOT_MEASURED)]:
+        figures["not_measured"] = reasons[0].replace(f"{run.path}: ", "")
     return {**figures, "seconds": time.monotonic() - start}
 
 

@@ -14,16 +14,10 @@ import polars as pl
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.load import load_gpu, match_gpu
-from tracetool.kernels.collective_matching import arrivals_ns
+from tracetool.hardware.load import load_gpu
 from tracetool.measure.asked_windows import read_asked_windows, windows_note
 from tracetool.measure.attribute_windows import attributed_windows
-from tracetool.measure.attributed_work import (
-    WAITING,
-    Work,
-    work_of_activity,
-    work_of_run,
-)
+from tracetool.measure.attributed_work import WAITING, Work, work_of_activity
 from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.device_attribution import LoggedDevice, attribute_device
 from tracetool.measure.energy_tables import (
@@ -32,15 +26,17 @@ from tracetool.measure.energy_tables import (
     sensor_record,
     window_table,
 )
+from tracetool.measure.logged_work import (
+    UnusableLog,
+    telemetry_of_run,
+    unusable_gpus,
+    verdict_line,
+    work_of_devices,
+)
 from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import Observation
-from tracetool.measure.power_log import (
-    logs_beside_activity,
-    paired_devices,
-    read_power_logs,
-    telemetry_devices,
-)
+from tracetool.measure.power_log import logs_beside_activity, telemetry_devices
 from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
@@ -52,6 +48,8 @@ from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.windows import Window, is_large, refuse_large
 
+#: What to do about an unusable log.
+SEE_CHECKS = "tracetool check-power says what to correct"
 _STATES = [ACTIVE_IDLE, IDLE]
 #: Expected power by signature, or by name. [W]
 ExpectedPower = Mapping[int | str, float]
@@ -81,6 +79,7 @@ class Attribution:
     sums: SignatureSums = field(default_factory=SignatureSums, repr=False)
     class_notes: tuple[str, ...] = ()  # those of the notes that speak of classes
     half_shares: Mapping[str, float] = field(default_factory=dict)  # of scopes of a run read in windows
+    verdict: str = ""  # of the checks of the log, where a GPU's readings are unusable
 
     def power_profile(self, device: int) -> tuple[Floats, Floats]:
         """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
@@ -126,6 +125,7 @@ def attribute_run(
     windows: str | os.PathLike[str] | None = None,
     prior: Prior | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
+    usable_only: bool = False,
 ) -> Attribution:
     """Return the measured energy of each kernel signature of a run.
 
@@ -146,9 +146,14 @@ def attribute_run(
         the model's own. Without it measured stays independent of any model.
     sensor_file : path, optional
         A calibration of this very GPU's sensor.
+    usable_only : bool
+        Whether GPUs whose readings are unusable, as ``check-power`` judges, are left out; else their figures
+        stand, and the first note says so.
 
     Raises
     ------
+    UnusableLog
+        If only usable readings were asked for and there are none.
     BadInput
         If there are no readings or no kernels, or the two do not overlap.
     """
@@ -159,11 +164,23 @@ def attribute_run(
         return _attribute_in_windows(
             opened,
             lambda window: attribute_run(
-                window, gpu=gpu, power=power, tz=tz, prior=prior, sensor_file=sensor_file
+                window,
+                gpu=gpu,
+                power=power,
+                tz=tz,
+                prior=prior,
+                sensor_file=sensor_file,
+                usable_only=usable_only,
             ),
         )
-    telemetry = _telemetry_of_run(opened, power, tz)
-    work, gpu_specs, pairs = _work_of_devices(opened, telemetry, gpu)
+    telemetry = telemetry_of_run(opened, power, tz)
+    work, gpu_specs, pairs = work_of_devices(opened, telemetry, gpu)
+    unusable = unusable_gpus(telemetry, work, gpu_specs, pairs)
+    verdict = verdict_line(unusable, len(work))
+    if usable_only:
+        work = {logged: of_device for logged, of_device in work.items() if pairs[logged] not in unusable}
+        if not work:
+            raise UnusableLog(verdict, SEE_CHECKS)
     attribution = _attribute(
         telemetry,
         work,
@@ -174,7 +191,17 @@ def attribute_run(
         source=str(opened.path),
         pairs=pairs,
     )
-    return replace(attribution, scopes=measured_scopes(opened, attribution.energy, attribution.sums))
+    scopes = measured_scopes(opened, attribution.energy, attribution.sums)
+    return replace(_judged(attribution, verdict, left_out=usable_only), scopes=scopes)
+
+
+def _judged(attribution: Attribution, verdict: str, *, left_out: bool) -> Attribution:
+    """Return an attribution with the verdict of the checks as its first note, where it is unusable."""
+    if not verdict:
+        return attribution
+    fate = "energies there are predicted" if left_out else "these energies are wrong or mostly missing"
+    notes = (f"{verdict}: {fate}; {SEE_CHECKS}", *attribution.notes)
+    return replace(attribution, notes=notes, verdict=verdict)
 
 
 def _attribute_in_windows(run: Run, attribute: Callable[[Window], Attribution]) -> Attribution:
@@ -184,48 +211,8 @@ def _attribute_in_windows(run: Run, attribute: Callable[[Window], Attribution]) 
     return replace(
         Attribution(added.energy, None, added.notes, added.first.alignment, added.first.sensor),
         origin_ns=added.first.origin_ns, scopes=scopes, half_shares=added.half_shares,
+        verdict=added.first.verdict,
     )  # fmt: skip
-
-
-def _telemetry_of_run(run: Run, power: Sequence[Path], tz: str | None) -> pl.DataFrame:
-    """Return the readings of the logs given, else those of the run; logs need a run on UTC."""
-    telemetry = read_power_logs(power, tz) if power else run.telemetry
-    domain = str(dict(run.info.get("clock") or {}).get("domain", "utc"))
-    if power and domain != "utc":
-        raise BadInput.in_file(
-            run.path, f"is on a {domain} clock, the log on UTC", "ingest them together: --power LOG"
-        )
-    return telemetry
-
-
-def _work_of_devices(
-    run: Run, telemetry: pl.DataFrame, gpu: str | None
-) -> tuple[dict[int, Work], dict[int, Gpu | None], Mapping[int, int]]:
-    """Return work and GPU of each logged device, and the device of the trace that each is."""
-    devices = telemetry_devices(telemetry)
-    if not devices:
-        raise BadInput.in_file(
-            run.path,
-            "holds no power readings",
-            "give a log: --power LOG; predicted energies: --by signature",
-        )
-    kernels = run.kernels
-    if not kernels.height:
-        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
-    device_rows = {row["device"]: row for row in run.devices.iter_rows(named=True)}
-    pairs = paired_devices(devices, sorted(kernels["device"].unique().to_list()))
-    if not pairs:
-        raise BadInput.in_file(run.path, "the readings are of other devices than the kernels")
-    work: dict[int, Work] = {}
-    gpu_specs: dict[int, Gpu | None] = {}
-    arrived_ns = arrivals_ns(run)
-    for logged, device in pairs.items():
-        row = device_rows.get(device, {})
-        gpu_name = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
-        gpu_specs[logged] = load_gpu(gpu_name, part="sensor") if gpu_name else None
-        on_device = kernels["device"].to_numpy() == device
-        work[logged] = work_of_run(run, kernels.filter(pl.Series(on_device)), arrived_ns[on_device])
-    return work, gpu_specs, pairs
 
 
 def attribute_activity(
@@ -271,16 +258,20 @@ def attribute_activity(
     # a benchmark runs on every GPU of its package
     on_all_gpus = device is None and holds_windows(Path(activity))
     devices = telemetry_devices(telemetry) if on_all_gpus else [chosen]
-    return _attribute(
+    of_device, gpu_specs = dict.fromkeys(devices, work), dict.fromkeys(devices, gpu_spec)
+    pairs = {d: d for d in devices}
+    attribution = _attribute(
         telemetry,
-        dict.fromkeys(devices, work),
-        dict.fromkeys(devices, gpu_spec),
+        of_device,
+        gpu_specs,
         windows=windows,
         prior=_prior(prior, None, None),
         sensor_file=sensor_file,
         source=os.fspath(activity),
-        pairs={d: d for d in devices},
+        pairs=pairs,
     )
+    unusable = unusable_gpus(telemetry, of_device, gpu_specs, pairs)
+    return _judged(attribution, verdict_line(unusable, len(devices)), left_out=False)
 
 
 def _prior(prior: Prior | None, run: Run | None, gpu: str | None) -> ExpectedPower:

@@ -95,8 +95,8 @@ def power_promise(power: PowerCalibration) -> str:
     origin = f" from {power.carried_from}" if power.carried_from else ""
     mean, within = 100 * np.sqrt(2 / np.pi) * power.relative_sd, 100 * Z90 * power.relative_sd
     return (
-        f"power coefficients: {power.basis}{origin}; expected power error: mean {mean:.0f} %, "
-        f"90th percentile {within:.0f} % (programs and long loops; readings of single short operators err more)"
+        f"power coefficients: {power.basis}{origin}; expected power error: mean {mean:.0f} %, 90th "
+        f"percentile {within:.0f} % (programs and long loops; readings of single short operators err more)"
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tracetool.core.errors import BadInput
 from tracetool.measure.power_log import telemetry_devices
 from tracetool.tables.run import Run
-from tracetool.tables.windows import activities_of
+from tracetool.tables.windows import activities_of, is_large
 
 if TYPE_CHECKING:
     from tracetool.measure.attribute import Attribution
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: Of a run without a power log.
 _NO_READINGS: Final = "no power readings"
 _PREDICTED: Final = f"{_NO_READINGS}: energies are predicted"
+#: How the note begins on a run whose log was not used.
+NOT_MEASURED: Final = "not measured: "
 
 
 def attribute_or_note(
@@ -31,6 +33,8 @@ def attribute_or_note(
 ) -> tuple[Attribution | None, list[str]]:
     """Return the energies that a run's log measured, None where there are none, and notes with the reason.
 
+    GPUs whose readings ``check-power`` finds unusable are left out: this is the one place that decides.
+
     Raises
     ------
     BadInput
@@ -42,16 +46,47 @@ def attribute_or_note(
         return None, [_PREDICTED]
     key = ("attributed", gpu, tuple(map(Path, power)), tz, sensor_file and os.fspath(sensor_file))
     if key not in run.memo:
-        from tracetool.measure.attribute import attribute_run  # solvers: not for a run without a log
+        # solvers: not for a run without a log
+        from tracetool.measure.attribute import attribute_run
+        from tracetool.measure.logged_work import UnusableLog
 
         try:
-            run.memo[key] = attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file), []
+            attributed = attribute_run(
+                run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file, usable_only=True
+            )
+            run.memo[key] = attributed, []
         except BadInput as error:
-            if power:
+            if power and not isinstance(error, UnusableLog):
                 raise
-            run.memo[key] = None, [f"not measured: {error.line()}"]
+            run.memo[key] = None, [f"{NOT_MEASURED}{error.line()}"]
     attribution, notes = run.memo[key]
     return attribution, list(notes)
+
+
+def why_unusable(run: Run) -> str:
+    """Return why no GPU's readings of a run are usable, as ``check-power`` judges; empty where some are.
+
+    Of a large run, and of one whose log does not fit the trace, nothing is said here.
+    """
+    if is_large(run) or not telemetry_devices(run.telemetry):
+        return ""
+    key = ("why unusable",)
+    if key not in run.memo:
+        from tracetool.measure.logged_work import (
+            telemetry_of_run,
+            unusable_gpus,
+            verdict_line,
+            work_of_devices,
+        )
+
+        try:
+            telemetry = telemetry_of_run(run, (), None)
+            work, gpus, pairs = work_of_devices(run, telemetry, None)
+            unusable = unusable_gpus(telemetry, work, gpus, pairs)
+            run.memo[key] = verdict_line(unusable, len(work)) if len(unusable) == len(work) else ""
+        except BadInput:
+            run.memo[key] = ""
+    return str(run.memo[key])
 
 
 def without_prediction(notes: Sequence[str], error: BadInput) -> list[str]:

@@ -106,9 +106,7 @@ def _utilization(rows: OperatorColumns, gpu: Gpu, predicted: Prediction) -> list
     return notes
 
 
-def _base(
-    gpu: Gpu, predicted: Prediction, power: PowerCalibration, surroundings: Surroundings
-) -> list[str]:
+def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration, surroundings: Surroundings) -> list[str]:
     """Predicted power below what the GPU draws with nothing running, at the temperature assumed."""
     warm = steady_temperature_c(predicted.power_w, gpu, surroundings)
     base = np.minimum(idle_power_w(gpu, predicted.clock_mhz, power, warm), predicted.idle_w)

@@ -11,6 +11,7 @@ from tracetool.compare.outcome import Metric, RunDiff, reason, stated_limit
 from tracetool.compare.pairing import RELATIONS
 from tracetool.compare.significance import Verdict
 from tracetool.core.number_text import counted, number
+from tracetool.replay.measured_energy import NOT_MEASURED
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
 
@@ -49,6 +50,7 @@ def changes_view(diff: RunDiff, place: str = "") -> View:
         Line(headline(diff), "headline", _SYMBOLS[diff.verdict]),
         Line(_setting(diff), "note"),
         *(Line(w, "warning") for w in diff.warnings),
+        *(Line(n, "warning") for n in diff.notes if NOT_MEASURED in n),
         *(Line(r, "warning") for r in diff.reasons if diff.keys and r.startswith("the two sides")),
         Grid(_metrics(diff), "", about=("change", "90 % interval", "verdict")),
         *(Line(text, "note") for text in _together(diff)),

@@ -8,6 +8,7 @@ import polars as pl
 
 from tracetool.compare.energy_difference.classes import WorkClasses, steps_of
 from tracetool.core.number_text import number
+from tracetool.replay.measured_energy import NOT_MEASURED
 
 
 def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, foreign: bool) -> list[str]:
@@ -25,6 +26,7 @@ def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, 
                 f"{name}: no power log measured its energy: {number(side.energy_j * side.units)} J are"
                 " predicted, power is the model's"
             )
+        notes += [f"{name}: {note}" for note in side.cut.energies.notes if note.startswith(NOT_MEASURED)]
     if foreign:
         clocks = " and ".join(f"{side.clock_mhz:,.0f} MHz" for side in sides)
         notes.append(f"{sides[0].gpu} against {sides[1].gpu}: peaks at {clocks} are compared, clocks are not")

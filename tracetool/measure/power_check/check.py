@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -55,10 +55,13 @@ class CheckedPower:
         ``good``, ``usable`` or ``unusable``: that of the worst check.
     findings : DataFrame
         One row per GPU and check: the ``power_check`` table.
+    unusable : mapping of int to str
+        The GPUs whose readings are unusable, as the trace numbers them, and why.
     """
 
     verdict: str
     findings: pl.DataFrame
+    unusable: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def reasons(self) -> list[str]:
@@ -106,18 +109,28 @@ def check_telemetry(
         raise BadInput("the log holds no power readings", "give a log: --power LOG")
     origin = int(telemetry["time_ns"].min() or 0) if origin_ns is None else origin_ns  # type: ignore[arg-type]
     pairs = paired_devices(logged, sorted(work))
-    rows = [f.row(None) for f in _identity(telemetry, logged, sorted(work), pairs)]
+    identity = _identity(telemetry, logged, sorted(work), pairs)
+    rows = [identity.row(None)]
+    unusable = {pairs.get(d, d): _reason(identity.row(None)) for d in _copies_of(telemetry, logged)}
     for device in logged:
         if work and device not in pairs:
             continue
-        case = _case(telemetry, device, origin, work.get(pairs.get(device, device)), gpus.get(device))
+        own = pairs.get(device, device)
+        case = _case(telemetry, device, origin, work.get(own), gpus.get(own))
         if case is None:
-            few = Finding("polling", "unusable", "fewer than three readings")
-            rows.append(few.row(device))
-            continue
-        rows += [check(case).row(device) for check in _applicable(case)]
+            of_device = [Finding("polling", "unusable", "fewer than three readings").row(device)]
+        else:
+            of_device = [check(case).row(device) for check in _applicable(case)]
+        rows += of_device
+        reasons = [_reason(row) for row in of_device if row["verdict"] == "unusable"]
+        if reasons:
+            unusable[own] = "; ".join([*([unusable[own]] if own in unusable else []), *reasons])
     findings = load_schema("power_check").conform(pl.DataFrame(rows, infer_schema_length=None))
-    return CheckedPower(worst(findings["verdict"].to_list()), findings)
+    return CheckedPower(worst(findings["verdict"].to_list()), findings, unusable)
+
+
+def _reason(row: Mapping[str, object]) -> str:
+    return f"{row['check']}: {row['reason']}"
 
 
 def _applicable(case: LogCase) -> tuple[Callable[[LogCase], Finding], ...]:
@@ -130,7 +143,7 @@ def _applicable(case: LogCase) -> tuple[Callable[[LogCase], Finding], ...]:
 
 def _identity(
     telemetry: pl.DataFrame, logged: list[int], ran: list[int], pairs: Mapping[int, int]
-) -> list[Finding]:
+) -> Finding:
     """Which GPUs of the trace are in the log, and whether two of its GPUs are one."""
     missing = [d for d in ran if d not in pairs.values()]
     if ran and missing:
@@ -138,15 +151,15 @@ def _identity(
         reason = (
             f"the log holds {counted(len(pairs), 'GPU')} of the {len(ran)} that worked; without GPU {names}"
         )
-        return [Finding("identity", "unusable", reason, float(len(pairs)), "1")]
+        return Finding("identity", "unusable", reason, float(len(pairs)), "1")
     copies = _copied(telemetry, logged)
     if copies:
         first, second = copies[0]
         reason = f"GPU {first} and GPU {second} have the same readings: one GPU logged twice"
-        return [Finding("identity", "unusable", reason, float(len(logged)), "1")]
+        return Finding("identity", "unusable", reason, float(len(logged)), "1")
     extra = len(logged) - len(ran) if ran else 0
     reason = f"{counted(len(logged), 'GPU')} in the log" + (f", {extra} without work" if extra > 0 else "")
-    return [Finding("identity", "good", reason, float(len(logged)), "1")]
+    return Finding("identity", "good", reason, float(len(logged)), "1")
 
 
 def _copied(telemetry: pl.DataFrame, logged: list[int]) -> list[tuple[int, int]]:
@@ -163,6 +176,11 @@ def _copied(telemetry: pl.DataFrame, logged: list[int]) -> list[tuple[int, int]]
         and np.ptp(series[a]) > 0
         and bool((series[a] == series[b]).all())
     ]
+
+
+def _copies_of(telemetry: pl.DataFrame, logged: list[int]) -> list[int]:
+    """Return the GPUs whose readings are those of another one, too."""
+    return sorted({d for pair in _copied(telemetry, logged) for d in pair})
 
 
 def _case(

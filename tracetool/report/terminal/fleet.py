@@ -52,17 +52,21 @@ def print_notes(notes: Sequence[str]) -> None:
         say(screen, note, "yellow")
 
 
-def print_without_energy(
-    without_energy: Mapping[str, str], written: Sequence[str | os.PathLike[str]]
+def print_reasons(
+    reasons: Mapping[str, Mapping[str, str]], written: Sequence[str | os.PathLike[str]]
 ) -> None:
-    """Print why jobs have no energy, each reason once with the number of its jobs, and files written."""
+    """Print why jobs have no energy, or none measured, each reason once with its jobs, and files written.
+
+    ``reasons`` holds, by what became of them, the reason of each job.
+    """
     screen = open_console()
-    by_reason: dict[str, list[str]] = {}
-    for job, reason in without_energy.items():
-        by_reason.setdefault(reason, []).append(job)
-    for reason, jobs in by_reason.items():
-        several = f" ({counted(len(jobs), 'job')} in all)" if len(jobs) > 1 else ""
-        say(screen, f"no energy: {jobs[0]}{several}: {reason}", "yellow")
+    for fate, of_jobs in reasons.items():
+        by_reason: dict[str, list[str]] = {}
+        for job, reason in of_jobs.items():
+            by_reason.setdefault(reason, []).append(job)
+        for reason, jobs in by_reason.items():
+            several = f" ({counted(len(jobs), 'job')} in all)" if len(jobs) > 1 else ""
+            say(screen, f"{fate}: {jobs[0]}{several}: {reason}", "yellow")
     for path in written:
         say(screen, f"wrote {path}")
 
