@@ -22,6 +22,8 @@ FIELDS: Mapping[str, str] = {
     "instant": "instant", "power.draw.instant": "instant", "current_socket_power": "instant",
     "counter": "counter", "energy": "counter", "total_energy_consumption": "counter",
 }  # fmt: skip
+#: Names of a reading that do not say which one it is: an average, or the instant one.
+UNNAMED_FIELDS = frozenset(("", "power", "power_w"))
 #: The NVIDIA driver that alone let ``power.draw`` show the fast reading (Yang et al., SC24).
 FAST_DRAW_DRIVER = 530
 

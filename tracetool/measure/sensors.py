@@ -9,7 +9,7 @@ import tomli
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.sensors import FIELDS, Sensor, unnamed_sensors
+from tracetool.hardware.sensors import FIELDS, UNNAMED_FIELDS, Sensor, unnamed_sensors
 
 _MS = 1e-3
 #: One or two GPUs of a model were put on a meter: another GPU's gain differs by at least this. GPUs
@@ -39,6 +39,15 @@ def field_kind(field: str | None) -> str:
     return next((kind for word, kind in _KNOWN.items() if word in low), "draw")
 
 
+def is_unnamed(field: str | None) -> bool:
+    """Return whether a log's column does not say which reading it holds.
+
+    >>> is_unnamed("power_w"), is_unnamed("power.draw")
+    (True, False)
+    """
+    return (field or "").strip().lower() in UNNAMED_FIELDS
+
+
 def _unknown(kind: str) -> list[Sensor]:
     """Sensors of the architectures, for an unnamed GPU: wide gain, the log chooses."""
     sensors = [replace(s, lag_s=LAG_START_S) if s.kind == "lag" else s for s in unnamed_sensors(kind)]
@@ -66,7 +75,8 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
     Notes
     -----
     Where the driver is not known ``power.draw`` of GA10x and Ada may be the one second average or
-    the fast reading, and a capacitor's update period 15 or 100 ms: the log chooses. Classes after
+    the fast reading, and a capacitor's update period 15 or 100 ms: the log chooses, as between the average
+    and the instant reading where its column names neither (``power_w``). Classes after
     Yang, Adamek and Armour, "Part-time Power Measurements", SC 2024.
     """
     if (field or "").strip().lower() == "counter":
@@ -85,6 +95,8 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
         likely = [first] if older_driver.window_s == first.window_s else [first, older_driver]
     else:
         likely = [first]
+    if is_unnamed(field) and gpu.sensor("instant", driver).window_s < first.window_s:
+        likely = [*likely, gpu.sensor("instant", driver)]
     return [replace(s, gain_sd=max(s.gain_sd, GPU_TO_GPU_GAIN_SD)) for s in _seconds(likely)]
 
 

@@ -75,6 +75,11 @@ class CheckedPower:
             for r in rows
         ]
 
+    def covered(self) -> dict[int, float]:
+        """Return the share of its work's time that the log covers, of each GPU by the log's number. [1]"""
+        rows = self.findings.filter((pl.col("check") == "coverage") & pl.col("value").is_not_null())
+        return {d: float(pct) / 100.0 for d, pct in rows.select("device", "value").iter_rows()}
+
     def sentence(self) -> str:
         """Return verdict and reasons in one line."""
         return f"power log: {self.verdict}" + (f" ({'; '.join(self.reasons)})" if self.reasons else "")
@@ -198,12 +203,13 @@ def _case(
     if log.field == "counter":
         sensors = [as_boxcar(s, log) for s in sensors]
     empty = build_timeline(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), 1)
+    candidates = len({(s.kind, s.field) for s in sensors})
     sensor = choose_sensor(query_s, log.power_w, timeline or empty, sensors)
     readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     if len(readings) < 2:
         return None
     frame = telemetry.filter(pl.col("device") == device)
-    return LogCase(device, frame, log, readings, sensor, gpu, timeline)
+    return LogCase(device, frame, log, readings, sensor, gpu, timeline, candidates)
 
 
 def check_run(

@@ -128,9 +128,13 @@ def sensor(case: LogCase) -> Finding:
     reason = f"{case.log.field}: {kind}, an update every {number(1e3 * case.readings.update_s)} ms"
     window_ms = 1e3 * case.window_s
     if case.gpu is None:
-        return Finding(
-            "sensor", "usable", f"{reason} by the log alone: name the GPU with --gpu", window_ms, "ms"
-        )
+        how = "assumed, the log alone cannot show it" if case.timeline is None else "by the log alone"
+        return Finding("sensor", "usable", f"{reason} ({how}): name the GPU with --gpu", window_ms, "ms")
+    if case.candidates > 1 and case.timeline is None:
+        how = "assumed: its column does not say which reading it is, and the log alone cannot show it"
+        return Finding("sensor", "usable", f"{reason} ({how})", window_ms, "ms")
     if np.isfinite(one.window_s) and one.window_s < 0.9 * case.spacing_s:
         reason += f": sees {100 * one.window_s / case.spacing_s:.0f} % of the time"
+    if case.candidates > 1:
+        reason += ", as the log fits best: its column does not say which reading it is"
     return Finding("sensor", "good", reason, window_ms, "ms")

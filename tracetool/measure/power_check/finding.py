@@ -70,6 +70,7 @@ class LogCase:
     sensor: Sensor
     gpu: Gpu | None
     timeline: Timeline | None  # None without a trace
+    candidates: int = 1  # sensors that the reading may come from
 
     @property
     def spacing_s(self) -> float:

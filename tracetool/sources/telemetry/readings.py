@@ -20,6 +20,8 @@ RANGES = {
     "mem_clock_mhz": (0.0, 100_000.0), "temperature_c": (-273.15, 1000.0), "power_limit_w": (0.0, 20_000.0),
     "utilization": (-1e6, 1e6),
 }  # fmt: skip
+#: Columns of power and of energy counters.
+_POWER: Final = ("power_w", "energy_j")
 #: In a log of so many polls a GPU that one of them names is none.
 LONE_POLLS = 10
 #: An idle time this many times the usual spacing is a gap.
@@ -56,6 +58,8 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
     if trace.clock.domain == "none" and not trace.activities.height:
         raise without_times(path)
     checked = [c for c in RANGES if c in frame.columns]
+    if not trace.activities.height:
+        trace.warnings += _no_power_note(trace, frame)
     bad = {"time_ns": ~pl.col("time_ns").is_between(-TIME_LIMIT_NS, latest_ns).fill_null(value=False)}
     for column in checked:
         value = pl.col(column)
@@ -86,6 +90,12 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
         used = trace.telemetry["device"].unique() if trace.telemetry.height else pl.Series([], dtype=pl.Int32)
         trace.devices = trace.devices.filter(pl.col("device").is_in(used.implode()))
     return trace
+
+
+def _no_power_note(trace: Trace, frame: pl.DataFrame) -> list[str]:
+    """Return the note on a log without any reading of power, where its reader has not said so."""
+    power = any(frame[c].null_count() < frame.height for c in _POWER if c in frame.columns)
+    return [] if power or any("of power" in w for w in trace.warnings) else ["holds no readings of power"]
 
 
 def without_times(path: Path) -> BadInput:

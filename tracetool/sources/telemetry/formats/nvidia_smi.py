@@ -223,6 +223,10 @@ def read(path: Path, options: ReadOptions) -> Trace:
     rows = rows.filter(pl.col("time_ns").is_not_null() & ~pl.col("#torn") & ~pl.col("#run_on"))
     if not rows.height:
         raise BadInput.in_file(path, "holds no reading with a time", "log again with nvidia-smi --query-gpu")
+    if not {*POWER_FIELDS, "total_energy_consumption"} & set(rows.columns):
+        seen = ", ".join(dict.fromkeys(f for _, fields in heads for f in fields))
+        known = ", ".join((*(f for f in POWER_FIELDS if f.startswith("power.")), "total_energy_consumption"))
+        trace.warnings.append(f"no column of power among {seen}; known: {known}")
     rows, trace.devices = _devices(rows, trace.warnings)
     trace.telemetry = _readings(rows)
     return trace
