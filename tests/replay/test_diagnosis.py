@@ -33,7 +33,7 @@ EDITED = ("straggler", "idle")
 QUICK = ("few_rows", "host_bound", "cap", *EDITED)
 CASES = tuple(MAKERS) if "TRACETOOL_PLANTED" in os.environ else QUICK
 #: Share of their steps from which the log tells the planted joules; of the others a quarter.
-SHARES = {"misaligned": 1.0, "copies": 1.0, "clock": 1.0}
+SHARES = {"few_rows": 0.5, "misaligned": 1.0, "copies": 1.0, "clock": 1.0}
 #: What proves a finding, where it is not the cause taken out.
 HOW = {"host-bound": "host", "synchronization": "host", "exposed communication": "overlap"}
 CLEAN = 0.03

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +114,7 @@ def test_parts_of_all_gpus_are_measured_where_those_of_each_are(
     ten = np.full(count, 10.0)
     energy = GroupEnergy(ten, ten - 1.0, ten + 1.0, np.zeros(count, np.int64))
     each = [
-        _rows(i, ten, energy if how else None, None if how is None else energy)
+        _rows(i, ten, replace(energy, measured_j=ten) if how else None, None if how is None else energy)
         for i, how in enumerate(measured)
     ]
     together = _together(each)

@@ -51,6 +51,8 @@ class Diagnosis(OfCauses):
         clock = self.source.clock
         return {
             "energy_j": self.source.energy_j,
+            "source": self.source.cut.source,
+            "measured_j": self.source.cut.measured_j,
             "span_ms": self.source.span_ms,
             "clock_mhz": clock.recorded_mhz,
             "least_energy_clock_mhz": clock.best_mhz,

@@ -49,7 +49,7 @@ class PairDiagnosis(OfCauses):
                 "clock_mhz": side.clock_mhz,
                 "units": side.units,
                 "energy_j": side.energy_j,
-                "source": "measured" if side.cut.measured else "predicted",
+                "source": side.cut.source,
             }
             for name, side in (("base", self.source.base), ("head", self.source.head))
         }

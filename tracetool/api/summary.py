@@ -75,6 +75,7 @@ class Summary(Charted):
             **self.tariff.factors(),
             "span_ms": budget.span_ms,
             "gpus": budget.devices,
+            "measured_j": budget.measured_j,
             "gpu_work": self.gpus.to_dicts(),
             "parts": self.parts.drop("device").to_dicts(),
             "devices": self.devices.to_dicts(),

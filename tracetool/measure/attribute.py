@@ -27,9 +27,12 @@ from tracetool.measure.energy_tables import (
     window_table,
 )
 from tracetool.measure.logged_work import (
+    Covered,
     UnusableLog,
+    checked_log,
+    covered_notes,
+    covered_parts,
     telemetry_of_run,
-    unusable_gpus,
     verdict_line,
     work_of_devices,
 )
@@ -79,6 +82,7 @@ class Attribution:
     sums: SignatureSums = field(default_factory=SignatureSums, repr=False)
     class_notes: tuple[str, ...] = ()  # those of the notes that speak of classes
     half_shares: Mapping[str, float] = field(default_factory=dict)  # of scopes of a run read in windows
+    covered: Mapping[int, Covered] = field(default_factory=dict)  # GPUs whose log covers a part of the run
     verdict: str = ""  # of the checks of the log, where a GPU's readings are unusable
 
     def power_profile(self, device: int) -> tuple[Floats, Floats]:
@@ -175,12 +179,14 @@ def attribute_run(
         )
     telemetry = telemetry_of_run(opened, power, tz)
     work, gpu_specs, pairs = work_of_devices(opened, telemetry, gpu)
-    unusable = unusable_gpus(telemetry, work, gpu_specs, pairs)
-    verdict = verdict_line(unusable, len(work))
+    checked = checked_log(telemetry, work, gpu_specs, pairs)
+    gpus = len(work)
     if usable_only:
-        work = {logged: of_device for logged, of_device in work.items() if pairs[logged] not in unusable}
+        work = {
+            logged: of_device for logged, of_device in work.items() if pairs[logged] not in checked.unusable
+        }
         if not work:
-            raise UnusableLog(verdict, SEE_CHECKS)
+            raise UnusableLog(verdict_line(checked.unusable, gpus), SEE_CHECKS)
     attribution = _attribute(
         telemetry,
         work,
@@ -191,8 +197,11 @@ def attribute_run(
         source=str(opened.path),
         pairs=pairs,
     )
-    scopes = measured_scopes(opened, attribution.energy, attribution.sums)
-    return replace(_judged(attribution, verdict, left_out=usable_only), scopes=scopes)
+    covered = covered_parts(checked, attribution.observations, pairs, attribution.origin_ns)
+    notes = (*covered_notes(covered, gpus), *attribution.notes)
+    scopes = measured_scopes(opened, attribution.energy, attribution.sums, covered=covered)
+    attribution = replace(attribution, notes=notes, covered=covered, scopes=scopes)
+    return _judged(attribution, verdict_line(checked.unusable, gpus), left_out=usable_only)
 
 
 def _judged(attribution: Attribution, verdict: str, *, left_out: bool) -> Attribution:
@@ -270,7 +279,7 @@ def attribute_activity(
         source=os.fspath(activity),
         pairs=pairs,
     )
-    unusable = unusable_gpus(telemetry, of_device, gpu_specs, pairs)
+    unusable = checked_log(telemetry, of_device, gpu_specs, pairs).unusable
     return _judged(attribution, verdict_line(unusable, len(devices)), left_out=False)
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.kernels.collective_matching import arrivals_ns
 from tracetool.measure.attributed_work import Work, work_of_run
-from tracetool.measure.power_check.check import check_telemetry
+from tracetool.measure.design_matrix import span_of
+from tracetool.measure.observe import Observation
+from tracetool.measure.power_check.check import CheckedPower, check_telemetry
 from tracetool.measure.power_log import paired_devices, read_power_logs, telemetry_devices
 from tracetool.tables.run import Run
 
@@ -62,13 +67,64 @@ def work_of_devices(
     return work, gpu_specs, pairs
 
 
-def unusable_gpus(
+#: A log that covers at least this share of the work's time covers it: stamps of log and trace are not exact.
+#: [1] As of the check of coverage.
+COVERED = 0.99
+
+
+@dataclass(frozen=True)
+class Covered:
+    """Part of a run that a GPU's log covers."""
+
+    share: float  # of the time in which anything ran [1]
+    first_ns: int  # on the trace's clock [ns]
+    last_ns: int
+
+    def outside(self, start_ns: Ints, end_ns: Ints) -> Floats:
+        """Return the share of each interval that lies outside. Shape (n,). [1]"""
+        length = np.asarray(end_ns - start_ns, dtype=np.float64)
+        inside = np.minimum(end_ns, self.last_ns) - np.maximum(start_ns, self.first_ns)
+        at = np.asarray((start_ns >= self.first_ns) & (start_ns <= self.last_ns), dtype=np.float64)
+        return np.asarray(1.0 - np.divide(np.maximum(inside, 0.0), length, out=at, where=length > 0))
+
+
+def covered_parts(
+    checked: CheckedPower, observations: Mapping[int, Observation], pairs: Mapping[int, int], origin_ns: int
+) -> dict[int, Covered]:
+    """Return what the log covers of each GPU of which it covers a part, by the trace's numbers."""
+    shares = {pairs[logged]: share for logged, share in checked.covered().items() if logged in pairs}
+    parts = {}
+    for device, observation in observations.items():
+        if shares.get(device, 1.0) >= COVERED:
+            continue
+        span_s = span_of(observation.readings, observation.boxes)
+        moved_s = observation.alignment.offset_s
+        first_ns, last_ns = (origin_ns + round((at_s - moved_s) * 1e9) for at_s in span_s)
+        parts[device] = Covered(shares[device], first_ns, last_ns)
+    return parts
+
+
+def covered_notes(covered: Mapping[int, Covered], gpus: int) -> list[str]:
+    """Return a note on each GPU whose log covers only a part of the run.
+
+    >>> covered_notes({0: Covered(0.676, 0, 1)}, 1)
+    ['the log covers 67.6 % of the time in which anything ran: that much is measured']
+    """
+    return [
+        f"the log covers {100.0 * part.share:.1f} % of the time in which anything ran"
+        + (f" on GPU {device}" if gpus > 1 else "")
+        + ": that much is measured"
+        for device, part in covered.items()
+    ]
+
+
+def checked_log(
     telemetry: pl.DataFrame,
     work: Mapping[int, Work],
     gpu_specs: Mapping[int, Gpu | None],
     pairs: Mapping[int, int],
-) -> Mapping[int, str]:
-    """Return the GPUs, as the trace numbers them, whose readings ``check-power`` finds unusable, and why.
+) -> CheckedPower:
+    """Return what ``check-power`` says of a log, by the GPUs that ran something.
 
     Parameters
     ----------
@@ -79,12 +135,11 @@ def unusable_gpus(
     pairs : mapping of int to int
         The trace's number of each of them.
     """
-    checked = check_telemetry(
+    return check_telemetry(
         telemetry.filter(pl.col("device").is_in(list(pairs))),
         {pairs[logged]: of_device for logged, of_device in work.items()},
         {pairs[logged]: gpu for logged, gpu in gpu_specs.items()},
     )
-    return checked.unusable
 
 
 def verdict_line(unusable: Mapping[int, str], gpus: int) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import ENDS
 from tracetool.core.number_text import number
+from tracetool.measure.logged_work import Covered
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, GAP_HOLD_S, IDLE
 from tracetool.tables.idle_intervals import idle_intervals
@@ -28,6 +29,7 @@ def measured_scopes(
     energy: pl.DataFrame | None,
     sums: SignatureSums | None = None,
     half_shares: Mapping[str, float] | None = None,
+    covered: Mapping[int, Covered] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return time, energy and power measured of each scope: ``kernels``, ``copies``, ``gaps`` and ``run``.
 
@@ -41,6 +43,8 @@ def measured_scopes(
         What errors its rows share: ends of intervals are then those of the sums, else sums of ends.
     half_shares : mapping of str to float, optional
         Half the interval of each scope as a share of its energy, of a run read in windows. [1]
+    covered : mapping of int to Covered, optional
+        What the log covers of the GPUs of which it covers a part.
 
     Returns
     -------
@@ -61,7 +65,7 @@ def measured_scopes(
         whole_ms = float(signatures.select(pl.col("duration_ns").sum() / 1e6).item())
         launches = int(signatures["launches"].sum())
         scopes[scope] = {"launches": launches, "time_ms": whole_ms, **_metered(inside, whole_ms)}
-    gaps = None if energy is None else measured_gaps(run, energy)
+    gaps = None if energy is None else measured_gaps(run, energy, covered)
     if gaps is not None:
         scopes["gaps"] = gaps
         if all((scope["measured_pct"] or 0.0) >= WHOLE_PCT for scope in scopes.values()):
@@ -144,8 +148,12 @@ def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
     return measured
 
 
-def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
+def measured_gaps(
+    run: Run, measured: pl.DataFrame, covered: Mapping[int, Covered] | None = None
+) -> dict[str, Any] | None:
     """Return time, energy and power of the gaps inside the run's window; None where the log determines none.
+
+    Energy is that of the gaps which the log covers, of all where nothing is said of it.
 
     A log shows the power shortly after an activity and, where there is any, the power later on; time
     after the last activity is in neither scope of the run.
@@ -154,7 +162,7 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
     if watts is None:
         return None
     near, far = watts
-    count, held_total_s, later_total_s = 0, 0.0, 0.0
+    count, held_total_s, later_total_s, outside_s = 0, 0.0, 0.0, np.zeros(2)
     for window in parts_of(run):
         gaps = idle_intervals(window.kernels)
         each_held_s, each_later_s = _gap_seconds(gaps)
@@ -163,11 +171,17 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
         count += gaps.height + (between_s > 0)
         held_total_s += float(each_held_s.sum()) + held_s
         later_total_s += float(each_later_s.sum()) + between_s - held_s
+        outside_s += _outside_s(gaps, covered or {})
     time = held_total_s + later_total_s
-    measured_gap: dict[str, Any] = {"launches": count, "time_ms": 1e3 * time, "measured_pct": 100.0}
+    inside = time - float(outside_s.sum())
+    measured_gap: dict[str, Any] = {
+        "launches": count,
+        "time_ms": 1e3 * time,
+        "measured_pct": 100.0 * inside / time if time else 100.0,
+    }
     for end, held_w, later_w in zip(ENDS, near, far, strict=True):
-        joules = held_w * held_total_s + later_w * (time - held_total_s)
-        measured_gap |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}
+        joules = held_w * (held_total_s - outside_s[0]) + later_w * (later_total_s - outside_s[1])
+        measured_gap |= {f"energy{end}_j": joules, f"power{end}_w": joules / inside if inside else None}
     return measured_gap
 
 
@@ -183,6 +197,19 @@ def _gap_seconds(gaps: pl.DataFrame) -> tuple[Floats, Floats]:
     whole_s = gaps["gap_ns"].to_numpy() * 1e-9
     held_s = np.where(gaps["after"].is_not_null(), np.minimum(whole_s, GAP_HOLD_S), 0.0)
     return held_s, whole_s - held_s
+
+
+def _outside_s(gaps: pl.DataFrame, covered: Mapping[int, Covered]) -> Floats:
+    """Return the time of gaps that logs do not cover: shortly after an activity, and later on. (2,) [s]"""
+    total = np.zeros(2)
+    for device, part in covered.items():
+        own = gaps.filter(pl.col("device") == device)
+        held_s, later_s = _gap_seconds(own)
+        start = own["busy_until_ns"].to_numpy()
+        end = start + own["gap_ns"].to_numpy()
+        middle = start + np.rint(held_s * 1e9).astype(np.int64)
+        total += (held_s @ part.outside(start, middle), later_s @ part.outside(middle, end))
+    return total
 
 
 def _watts(rows: pl.DataFrame) -> Ends | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -163,10 +163,14 @@ def _device_rows(
     places = np.concatenate([group, np.full(n, g)])
     share = sparse.csr_matrix((np.ones(2 * n), (places, np.tile(np.arange(n), 2))), shape=(g + 1, n))
     sets = GroupTimes(rows, share, shared_s, np.append(gap_s, gap_s.sum()), np.append(idle_s, idle_s.sum()))
+    if (outside := groups.idle[device].outside_s(energies.covered(device))) is not None:
+        each = [np.bincount(owner, s, minlength=g) for s in outside]
+        sets = replace(sets, outside_s=(np.append(each[0], each[0].sum()), np.append(each[1], each[1].sum())))
     measured = energies.measured_of(device, sets)
     if measured is not None and not np.isfinite(measured.energy_j[-1]):
         measured = None
     predicted = None if energies.predicted is None else energies.predicted.of(sets)
+    best = measured or predicted
     busy_ms = np.append(np.bincount(group, shared_s, minlength=g), shared_s.sum()) * 1e3
     names = [*(groups.names[i] for i in present), RUN_ROW]
     columns: dict[str, Any] = {
@@ -176,10 +180,10 @@ def _device_rows(
         "launches": np.append(np.bincount(group, minlength=g), n),
         "time_ms": busy_ms,
         "idle_ms": (sets.gap_s + sets.idle_s) * 1e3,
-        "source": None if (measured or predicted) is None else "measured" if measured else "predicted",
+        "source": None if best is None else best.sources(),
         "identified": None if measured is None else measured.identified.astype(bool),
     }
-    for stem, energy in (("", measured or predicted), ("predicted_", predicted)):
+    for stem, energy in (("", best), ("predicted_", predicted)):
         columns |= _ends(stem, energy, g + 1)
     frame = pl.DataFrame(columns, schema_overrides={"source": pl.String, "identified": pl.Boolean})
     summed = None if measured is None else measured.summed
@@ -209,7 +213,14 @@ def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
         *(pl.col(f"{s}energy_j").sum() for s in ("", "predicted_")),
         *(end(s, side) for s in ("", "predicted_") for side in ("low", "high")),
         *(pl.col(f"{s}energy_j").has_nulls().alias(f"{s}open") for s in ("", "predicted_")),
-        pl.col("source").drop_nulls().unique().sort().str.join(", ").alias("source"),
+        pl.col("source")
+        .drop_nulls()
+        .str.split(", ")
+        .explode()
+        .unique()
+        .sort()
+        .str.join(", ")
+        .alias("source"),
         pl.when(pl.col("identified").has_nulls())
         .then(None)
         .otherwise(pl.col("identified").all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -49,6 +50,10 @@ def gpu_work(run: Run, energies: RunEnergies, time_parts: Sequence[TimeParts]) -
     tables = []
     for one in time_parts:
         sets = _sets(one, weight, last, devices)
+        if (outside := one.idle.outside_s(energies.covered(one.device))) is not None:
+            whole = np.zeros(len(sets.gap_s))
+            whole[_WHOLE] = 1.0
+            sets = replace(sets, outside_s=(outside[0].sum() * whole, outside[1].sum() * whole))
         measured = energies.measured_of(one.device, sets)
         if measured is not None and not np.isfinite(measured.energy_j[_WHOLE]):
             measured = None
@@ -127,7 +132,7 @@ def _row(
     equal: bool,
 ) -> dict[str, Any]:
     best = measured or predicted
-    source = "measured" if measured is not None else "predicted" if predicted is not None else None
+    source = None if best is None else best.sources()[_WHOLE]
     share = np.asarray(sets.share)
     row: dict[str, Any] = {
         "device": one.device,

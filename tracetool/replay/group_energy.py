@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,11 +14,13 @@ from scipy import sparse
 
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
-from tracetool.core.interval import ENDS
+from tracetool.core.interval import ENDS, Z90
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.collective_matching import arrivals_ns
 from tracetool.measure.activity_energy import SummedEnergy, summed_energy
 from tracetool.measure.attribute import Attribution
+from tracetool.measure.logged_work import Covered
+from tracetool.replay.energy_source import EXTRAPOLATED, PREDICTED, ROUNDING, source_of
 from tracetool.replay.measured_energy import attribute_or_note, without_prediction
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.recording_conditions import recorded_gpu
@@ -48,6 +50,8 @@ class GroupTimes:
     waits : array of bool, shape (n,), optional
         Rows in which a collective waited for other ranks; by default the rows are whole activities, and
         what they waited is taken from the run.
+    outside_s : tuple of two arrays, shape (g,), optional
+        Of ``gap_s`` and ``idle_s`` the time that the log does not cover; by default none. [s]
     """
 
     rows: Ints
@@ -57,6 +61,7 @@ class GroupTimes:
     idle_s: Floats
     part: Floats | None = None
     waits: Bools | None = None
+    outside_s: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,14 @@ class GroupEnergy:
     high_j: Floats
     identified: Ints  # 1 where the log separates the set from the others
     summed: SummedEnergy | None = field(default=None, repr=False)  # what was measured, with its covariance
+    measured_j: Floats | None = None  # what of each the log measured; None where nothing was
+    beyond: str = PREDICTED  # how the rest is known
+
+    def sources(self) -> list[str]:
+        """Return how each set's energy is known: measured, predicted, or partly each."""
+        if self.measured_j is None:
+            return [self.beyond] * len(self.energy_j)
+        return [source_of(*pair, self.beyond) for pair in zip(self.energy_j, self.measured_j, strict=True)]
 
 
 def _placed(values: Floats, column: Ints, columns: int | None = None) -> sparse.csr_matrix:
@@ -115,10 +128,44 @@ class RunEnergies:
     predicted: PredictedCosts | None
     notes: tuple[str, ...] = ()
 
+    def covered(self, device: int) -> Covered | None:
+        """Return what the log covers of a GPU's work where that is a part of it; None elsewhere."""
+        return None if self.measured is None else self.measured.covered.get(device)
+
     def measured_of(self, device: int, sets: GroupTimes) -> GroupEnergy | None:
-        """Return the measured energy of sets; None where the log has no readings of this GPU."""
+        """Return the energy of sets as measured; None where the log has no readings of this GPU.
+
+        The energy of time that the log does not cover is the predicted one; of a GPU that cannot be
+        predicted it is extrapolated: each class at its measured power.
+        """
         if self.measured is None or device not in self.measured.classes:
             return None
+        part = self.covered(device)
+        if part is None:
+            whole = self._measured_of(device, sets)
+            return replace(whole, measured_j=whole.energy_j)
+        kernels = self.run.kernels
+        start = kernels["start_ns"].to_numpy()[sets.rows]
+        outside = part.outside(start, start + kernels["duration_ns"].to_numpy()[sets.rows])
+        gap_s, idle_s = sets.outside_s or (np.zeros_like(sets.gap_s), np.zeros_like(sets.idle_s))
+        share = sparse.csr_matrix(sets.share)
+        inside = self._measured_of(
+            device,
+            replace(
+                sets,
+                share=share @ sparse.diags(1.0 - outside),
+                gap_s=sets.gap_s - gap_s,
+                idle_s=sets.idle_s - idle_s,
+            ),
+        )
+        beyond = replace(sets, share=share @ sparse.diags(outside), gap_s=gap_s, idle_s=idle_s)
+        if self.predicted is not None:
+            return _joined(inside, self.predicted.of(beyond), PREDICTED)
+        unlike = self.measured.classes[device].unlike
+        return _joined(inside, _widened(self._measured_of(device, beyond), unlike), EXTRAPOLATED)
+
+    def _measured_of(self, device: int, sets: GroupTimes) -> GroupEnergy:
+        assert self.measured is not None
         classes = self.measured.classes[device]
         table = self.measured.energy.filter(pl.col("device") == device)
         ids = table["signature"].drop_nulls().to_numpy()
@@ -164,6 +211,43 @@ class RunEnergies:
         return arrivals_ns(self.run)
 
 
+def _widened(energy: GroupEnergy, share: float) -> GroupEnergy:
+    """Return energies whose intervals reach so much farther: other launches may draw other power. [1]"""
+    half = [np.hypot(side, Z90 * share * energy.energy_j)
+            for side in (energy.energy_j - energy.low_j, energy.high_j - energy.energy_j)]  # fmt: skip
+    return replace(energy, low_j=np.maximum(energy.energy_j - half[0], 0.0), high_j=energy.energy_j + half[1])
+
+
+def _joined(inside: GroupEnergy, outside: GroupEnergy, beyond: str) -> GroupEnergy:
+    """Return what was measured of sets, and the rest of them, together; their errors are independent."""
+    total = inside.energy_j + outside.energy_j
+    down = np.hypot(inside.energy_j - inside.low_j, outside.energy_j - outside.low_j)
+    up = np.hypot(inside.high_j - inside.energy_j, outside.high_j - outside.energy_j)
+    whole = np.abs(outside.energy_j) <= ROUNDING * np.abs(total)
+    return GroupEnergy(
+        total,
+        np.maximum(total - down, 0.0),
+        total + up,
+        np.where(whole, inside.identified, 0),
+        measured_j=inside.energy_j,
+        beyond=beyond,
+    )
+
+
+def _beyond_notes(run: Run, measured: Attribution | None, *, predicted: bool) -> list[str]:
+    """Return how the energy is known of GPUs and of time that a log does not cover."""
+    if measured is None or not measured.classes:
+        return []
+    missing = sorted(set(run.kernels["device"].unique().to_list()) - set(measured.classes))
+    if missing and not measured.verdict:
+        gpus = ", ".join(f"GPU {d}" for d in missing)
+        return [f"{gpus}: no power readings" + (": energies there are predicted" if predicted else "")]
+    if not measured.covered:
+        return []
+    how = "predicted" if predicted else "extrapolated: each kind of work at its measured power"
+    return [f"energies of the time that the log does not cover are {how}"]
+
+
 def run_energies(
     run: Run,
     *,
@@ -193,6 +277,7 @@ def run_energies(
         if gpu:
             check_named(run, gpu)
         notes = without_prediction(notes, error)
+    notes += _beyond_notes(run, measured, predicted=predicted is not None)
     return RunEnergies(run, measured, predicted, (*notes, *serialized_notes(run)))
 
 

@@ -73,8 +73,8 @@ def why_unusable(run: Run) -> str:
     key = ("why unusable",)
     if key not in run.memo:
         from tracetool.measure.logged_work import (
+            checked_log,
             telemetry_of_run,
-            unusable_gpus,
             verdict_line,
             work_of_devices,
         )
@@ -82,7 +82,7 @@ def why_unusable(run: Run) -> str:
         try:
             telemetry = telemetry_of_run(run, (), None)
             work, gpus, pairs = work_of_devices(run, telemetry, None)
-            unusable = unusable_gpus(telemetry, work, gpus, pairs)
+            unusable = checked_log(telemetry, work, gpus, pairs).unusable
             run.memo[key] = verdict_line(unusable, len(work)) if len(unusable) == len(work) else ""
         except BadInput:
             run.memo[key] = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +15,14 @@ from tracetool.core.arrays import Floats
 from tracetool.core.interval import ENDS
 from tracetool.measure.host_energy import host_energy
 from tracetool.measure.sampled_activity import activity_notes
+from tracetool.replay.energy_source import joined_sources, joules_by_source
 from tracetool.replay.gpu_work import gpu_work
-from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
+from tracetool.replay.group_energy import (
+    GroupEnergy,
+    GroupTimes,
+    RunEnergies,
+    run_energies,
+)
 from tracetool.replay.time_parts import BUSY, PARTS, TimeParts, time_parts
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -47,6 +53,8 @@ class TimeBudget:
     hosts : tuple of dict
         Energy of CPU packages, host memory, modules and nodes over the window, and of the node without its
         GPUs: ``scope``, ``energy_j`` and its 90 % ends, ``power_w``, ``meter``.
+    measured_j : float
+        Part of the run's energy that logs measured. [J]
     """
 
     frame: pl.DataFrame
@@ -56,6 +64,15 @@ class TimeBudget:
     notes: tuple[str, ...] = ()
     throttled: tuple[dict[str, Any], ...] = ()
     hosts: tuple[dict[str, Any], ...] = ()
+    measured_j: float = 0.0
+
+    @property
+    def energy_words(self) -> str:
+        """Energy of the run and how it is known; empty where it is not."""
+        row = self.together().row(-1, named=True)
+        if row["energy_j"] is None:
+            return ""
+        return joules_by_source(row["energy_j"], row["source"], self.measured_j)
 
     def together(self) -> pl.DataFrame:
         """Return the parts of all GPUs together, and the run."""
@@ -112,6 +129,7 @@ def time_budget(
         tuple(notes),
         _throttled(run_energy),
         tuple(hosts),
+        all_gpus[-1]["measured_j"],
     )
 
 
@@ -140,6 +158,10 @@ def _sets(one: TimeParts) -> GroupTimes:
 
 def _device_rows(run_energy: RunEnergies, gpu_parts: TimeParts) -> list[dict[str, Any]]:
     sets = _sets(gpu_parts)
+    if (outside := gpu_parts.idle.outside_s(run_energy.covered(gpu_parts.device))) is not None:
+        place = len(BUSY) + gpu_parts.idle_cause
+        each = [np.bincount(place, s, minlength=len(PARTS)) for s in outside]
+        sets = replace(sets, outside_s=(np.append(each[0], each[0].sum()), np.append(each[1], each[1].sum())))
     measured = run_energy.measured_of(gpu_parts.device, sets)
     if measured is not None and not np.isfinite(measured.energy_j[-1]):
         measured = None
@@ -152,12 +174,14 @@ def _rows(
     device: int | None, time_ms: Floats, measured: GroupEnergy | None, predicted: GroupEnergy | None
 ) -> list[dict[str, Any]]:
     best = measured or predicted
+    sources = None if best is None else best.sources()
     rows = []
     for i, part in enumerate((*PARTS, WHOLE)):
         row: dict[str, Any] = {
             "device": device,
             "part": part,
-            "source": None if best is None else "measured" if measured is not None else "predicted",
+            "source": None if sources is None else sources[i],
+            "measured_j": 0.0 if best is None or best.measured_j is None else float(best.measured_j[i]),
             "time_ms": float(time_ms[i]),
             "time_share": float(time_ms[i] / time_ms[-1]) if time_ms[-1] > 0 else 0.0,
         }
@@ -177,8 +201,7 @@ def _rows(
 
 def _together(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return the parts of all GPUs: energies and times add up, errors of GPUs are independent."""
-    sources = {rows[-1]["source"] for rows in each}
-    source = sources.pop() if len(sources) == 1 else None if None in sources else "measured, predicted"
+    sources = [joined_sources([rows[i]["source"] for rows in each]) for i in range(len(PARTS) + 1)]
 
     def summed(stem: str) -> GroupEnergy | None:
         values = [[[r[f"{stem}energy{end}_j"] for r in rows] for rows in each] for end in ENDS]
@@ -192,4 +215,8 @@ def _together(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     time_ms = np.sum([[r["time_ms"] for r in rows] for rows in each], axis=0)
     best, predicted = summed(""), summed("predicted_")
     rows = _rows(None, time_ms, best, predicted)
-    return [{**row, "source": source if best is not None else None} for row in rows]
+    measured_j = np.sum([[r["measured_j"] for r in rows] for rows in each], axis=0)
+    return [
+        {**row, "source": sources[i] if best is not None else None, "measured_j": float(measured_j[i])}
+        for i, row in enumerate(rows)
+    ]

@@ -12,6 +12,7 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.families import names
 from tracetool.kernels.collective_matching import alike_collectives, arrivals_ns, meetings
 from tracetool.kernels.refine import families_of
+from tracetool.measure.logged_work import Covered
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
 from tracetool.replay.dependencies import dependency_graph
@@ -137,6 +138,17 @@ class IdleTimes:
         hold_s = np.maximum(GAP_HOLD_S - (self.start_ns - self.opens_ns) * 1e-9, 0.0)
         held_s: Floats = np.where(self.after >= 0, np.minimum(length_s, hold_s), 0.0)
         return held_s, np.asarray(length_s - held_s)
+
+    def outside_s(self, part: Covered | None) -> tuple[Floats, Floats] | None:
+        """Return the times of :meth:`held_s` that a log does not cover; None where it covers all. [s]"""
+        if part is None:
+            return None
+        held_s, rest_s = self.held_s()
+        middle_ns = self.start_ns + np.rint(held_s * 1e9).astype(np.int64)
+        return (
+            held_s * part.outside(self.start_ns, middle_ns),
+            rest_s * part.outside(middle_ns, self.end_ns),
+        )
 
     def cut(self, late_ns: Ints) -> tuple[IdleTimes, Bools]:
         """Return uncut idle times cut so long before their ends, and which are then such an end. (g,) [ns]"""

@@ -8,6 +8,7 @@ import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.core.number_text import number
+from tracetool.measure.measured_scopes import WHOLE_PCT
 from tracetool.report.sentences import coverage_line
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
@@ -95,11 +96,17 @@ def whole_line(accuracy: Accuracy) -> str:
     if row is None:
         return "All kernels: not predicted"
     measured = f"{number(_f(row, 'time_ms'))} ms"
-    if row["energy_j"] is not None:
-        measured += f" and {number(_f(row, 'energy_j'))} J"
+    covered_pct = _f(row, "measured_pct") or 0.0
+    if row["energy_j"] is None:
+        measured += " measured"
+    elif covered_pct >= WHOLE_PCT:
+        measured += f" and {number(_f(row, 'energy_j'))} J measured"
+    else:
+        covered_ms = number(0.01 * covered_pct * (_f(row, "time_ms") or 0.0))
+        measured += f" measured, {number(_f(row, 'energy_j'))} J in the {covered_ms} ms that the log covers"
     predicted = f"{number(_f(row, 'time_predicted_ms'))} ms and {number(_f(row, 'energy_predicted_j'))} J"
     ends = (number(_f(row, f"energy_predicted_{end}_j"), 3) for end in ("low", "high"))
-    return f"All kernels: {measured} measured; {predicted} ({'..'.join(ends)}) predicted, unanchored"
+    return f"All kernels: {measured}; {predicted} ({'..'.join(ends)}) predicted, unanchored"
 
 
 def _f(row: dict[str, Any], key: str) -> float | None:

@@ -43,6 +43,7 @@ class Diagnosed:
     causes: pl.DataFrame  # cause, energy_j with its ends, share, time_ms; the run last
     findings: tuple[Finding, ...]
     warnings: tuple[str, ...] = ()  # what is to be said beside gaps that the profiler made
+    energy_words: str = ""  # energy of the run and how it is known
 
 
 @dataclass(frozen=True)

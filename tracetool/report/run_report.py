@@ -16,21 +16,20 @@ from tracetool.compare.diff import diff_runs
 from tracetool.compare.diff_run import accuracy_of
 from tracetool.compare.run_side import Reading, expand
 from tracetool.core.errors import BadInput
-from tracetool.core.number_text import number
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.measure.measured_scopes import WHOLE_PCT
 from tracetool.replay.diagnosis.findings import findings
 from tracetool.replay.diagnosis.ledger import ledger
 from tracetool.replay.energy_by import energy_by
 from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.power_over_time import power_over_time
-from tracetool.replay.sweep import Swept, choose, default_clocks, with_reference
+from tracetool.replay.sweep import choose, default_clocks, with_reference
 from tracetool.replay.time_budget import time_budget
 from tracetool.report.pictures.timeline import pack_timeline, power_steps
-from tracetool.report.run_page import Ceilings, Diagnosed, Fact, RunPage
-from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
+from tracetool.report.run_facts import run_facts, with_budget
+from tracetool.report.run_page import Ceilings, Diagnosed, RunPage
+from tracetool.report.run_tables import find_gaps, parts_by, signature_rows
 from tracetool.report.sections.kernels import MOST_ROWS
 from tracetool.tables.run import Run
 from tracetool.tables.windows import is_large, refuse_large, windows_of
@@ -112,9 +111,11 @@ def report_run(
     at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
     page = replace(page, over_time=power_over_time(anchored, at))
     booked = ledger(opened, gpu=gpu, power=power, tz=tz)
-    page = replace(page, budget=time_budget(opened, energies=booked.energies))
+    budget = time_budget(opened, energies=booked.energies)
+    page = replace(page, budget=budget, facts=with_budget(page.facts, budget))
     steps.step("diagnosing", 0.85)
-    diagnosis = Diagnosed(booked.totals, tuple(findings(opened, booked, gpu)), booked.gap_notes)
+    words = booked.energy_words
+    diagnosis = Diagnosed(booked.totals, tuple(findings(opened, booked, gpu)), booked.gap_notes, words)
     page = replace(page, diagnosis=diagnosis)
     if keys:
         page = replace(page, groups=energy_by(opened, keys, depth=depth, energies=booked.energies))
@@ -165,7 +166,7 @@ def _large_page(
     return replace(
         page,
         title=run.path.name.removesuffix(".tracetool"),
-        facts=(*_facts(accuracy, total, gaps, None), *swept),
+        facts=(*run_facts(accuracy, total, gaps, None), *swept),
         accuracy=accuracy,
         rows=signature_rows(run.signatures, anchored.signatures, accuracy),
         info=run.info,
@@ -213,7 +214,7 @@ def page_of(
     idle_w = _idle_w(accuracy, total)
     return RunPage(
         title=run.path.name.removesuffix(".tracetool"),
-        facts=_facts(accuracy, total, gaps, swept),
+        facts=run_facts(accuracy, total, gaps, swept),
         accuracy=accuracy,
         rows=rows,
         parts=_tables_of_parts(run, rows),
@@ -283,60 +284,3 @@ def _ceilings(gpu: Gpu, clock_mhz: float) -> Ceilings:
         if gpu.flops_per_clock_sm.get(pipe, 0.0) > 0
     }
     return Ceilings(peaks, float(gpu.dram_bytes_per_s))
-
-
-def _facts(accuracy: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept | None) -> tuple[Fact, ...]:
-    scopes = [row for level in ("kernels", "copies", "gap") if (row := accuracy.scope(level)) is not None]
-    kernels = scopes[0]
-    measured = kernels["energy_j"] is not None
-    facts = []
-    if measured:
-        value, low, high = (
-            float(accuracy.whole.get(key) or sum(row[key] or 0.0 for row in scopes))  # type: ignore[misc]
-            for key in ("energy_j", "energy_low_j", "energy_high_j")
-        )
-        least_pct = min(float(row["measured_pct"] or 0.0) for row in scopes)  # type: ignore[arg-type]
-        coverage_text = "" if least_pct >= WHOLE_PCT else f"; the log covers {least_pct:.0f} % of the time"
-        facts.append(
-            Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high) + coverage_text)
-        )
-    facts.append(
-        Fact(
-            "Energy of the run, predicted",
-            f"{number(total['energy_j'])} J",
-            f"{_between(total['energy_low_j'], total['energy_high_j'])}, anchored: kernels"
-            f" {number(total['kernel_energy_j'])} J, copies {number(total['copy_energy_j'])} J,"
-            f" gaps {number(total['gap_energy_j'])} J",
-        )
-    )
-    facts.append(
-        Fact(
-            "Time of kernels, measured",
-            f"{number(kernels['time_ms'])} ms",  # type: ignore[arg-type]
-            f"summed over launches; {number(gaps.total_ms)} ms of gaps beside them",
-        )
-    )
-    power = kernels["power_w"] if measured else total["kernel_power_w"]
-    facts.append(
-        Fact(
-            "Mean power of kernels",
-            f"{number(power, 3)} W",  # type: ignore[arg-type]
-            "measured" if measured else "predicted, anchored",
-        )
-    )
-    if swept is None:
-        return tuple(facts)
-    best = swept.best.row(0, named=True)
-    facts.append(
-        Fact(
-            "Clock of least energy",
-            f"{best['clock_mhz']:.0f} MHz",
-            f"{-100 * best['energy_saved']:+.1f} % energy, {100 * best['slowdown']:+.1f} % time"
-            f" against {swept.info['reference_mhz']:.0f} MHz, predicted",
-        )
-    )
-    return tuple(facts)
-
-
-def _between(low: float, high: float) -> str:
-    return f"{number(low, 3)} to {number(high, 3)} (90 %)"

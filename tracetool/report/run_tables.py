@@ -9,6 +9,7 @@ import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.core.interval import ENDS
+from tracetool.measure.logged_work import COVERED
 from tracetool.tables.idle_intervals import idle_intervals
 
 _GAP_ENDS_NS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -32,7 +33,8 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
     -------
     DataFrame
         ``signature``, ``name``, ``kind``, ``family``, ``operator``, ``launches``, ``time_ms``,
-        ``energy_j`` with its interval (measured where the log determines it, else predicted, anchored),
+        ``energy_j`` with its interval (measured where the log determines it, of launches that it does not
+        cover and elsewhere predicted, anchored), ``of_log_j``: what of it was measured,
         ``source`` (measured, predicted), ``power_w``, ``energy_error_pct``, ``time_error_pct`` (null where
         not compared), ``flops``, ``dram_bytes`` (per launch), ``bound``, ``predicted_from``, ``agrees``.
     """
@@ -46,6 +48,7 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
     # copies are compared with nothing, but measured like kernels
     measured = accuracy.by_signature.select(
         pl.col("signature").cast(pl.Int64),
+        "seen_ns",
         *((pl.col(f"energy{e}_j") / pl.col("seen_launches")).alias(f"measured{e}_j") for e in ENDS),
     )
     per_launch = anchored.select(
@@ -58,6 +61,8 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
         *((pl.col(f"energy{e}_mj") / 1e3).alias(f"predicted{e}_j") for e in ENDS),
     )
     launches = pl.col("launches")
+    seen = pl.col("seen_ns") / pl.col("duration_ns")
+    seen = pl.when(seen < COVERED).then(seen).otherwise(1.0).alias("seen")
     rows = (
         signatures.select(
             "signature", "name", "kind", "launches", "duration_ns", pl.col("operator_name").alias("operator")
@@ -68,12 +73,26 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
         .with_columns(pl.coalesce(f"compared{e}_j", f"measured{e}_j").alias(f"measured{e}_j") for e in ENDS)
         .with_columns(
             (pl.col("duration_ns") / 1e6).alias("time_ms"),
+            pl.when(pl.col("measured_j").is_not_null()).then(seen),
+        )
+        .with_columns(
             *(
-                (pl.coalesce(f"measured{e}_j", f"predicted{e}_j") * launches).alias(f"energy{e}_j")
+                (
+                    pl.coalesce(
+                        pl.col(f"measured{e}_j") * pl.col("seen")
+                        + pl.col(f"predicted{e}_j") * (1.0 - pl.col("seen")),
+                        f"measured{e}_j",
+                        f"predicted{e}_j",
+                    )
+                    * launches
+                ).alias(f"energy{e}_j")
                 for e in ENDS
             ),
-            pl.when(pl.col("measured_j").is_not_null())
+            (pl.col("measured_j") * pl.col("seen") * launches).fill_null(0.0).alias("of_log_j"),
+            pl.when(pl.col("seen") >= 1.0)
             .then(pl.lit("measured"))
+            .when(pl.col("measured_j").is_not_null())
+            .then(pl.lit("measured, predicted"))
             .when(pl.col("predicted_j").is_not_null())
             .then(pl.lit("predicted"))
             .otherwise(pl.lit("none"))
@@ -85,7 +104,10 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: A
         pl.when(pl.col("time_ms") > 0).then(pl.col("energy_j") / pl.col("time_ms") * 1e3).alias("power_w"),
     )
     return rows.sort(["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True).drop(
-        "duration_ns", *(f"{of}{e}_j" for of in ("measured", "compared", "predicted") for e in ENDS)
+        "duration_ns",
+        "seen",
+        "seen_ns",
+        *(f"{of}{e}_j" for of in ("measured", "compared", "predicted") for e in ENDS),
     )
 
 

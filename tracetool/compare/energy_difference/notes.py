@@ -8,6 +8,7 @@ import polars as pl
 
 from tracetool.compare.energy_difference.classes import WorkClasses, steps_of
 from tracetool.core.number_text import number
+from tracetool.replay.energy_source import MEASURED, joules_by_source
 from tracetool.replay.measured_energy import NOT_MEASURED
 
 
@@ -21,7 +22,10 @@ def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, 
     else:
         notes.append(f"{counts} {unit}s in base and head")
     for name, side in zip(("base", "head"), sides, strict=True):
-        if not side.cut.measured:
+        if side.cut.measured_j > 0 and side.cut.source != MEASURED:
+            words = joules_by_source(side.cut.energy_j, side.cut.source, side.cut.measured_j)
+            notes.append(f"{name}: {words}")
+        elif side.cut.source != MEASURED:
             notes.append(
                 f"{name}: no power log measured its energy: {number(side.energy_j * side.units)} J are"
                 " predicted, power is the model's"

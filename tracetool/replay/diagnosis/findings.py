@@ -14,6 +14,7 @@ from tracetool.replay.diagnosis.causes import cause
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.proofs import Proof, proof_of
 from tracetool.replay.diagnosis.without_cause import CLOCKS
+from tracetool.replay.energy_source import MEASURED
 from tracetool.tables.run import Run
 
 #: Findings shown at most, and the share of the run's energy from which a cause is one. [1]
@@ -150,10 +151,15 @@ def _telemetry(booked: Ledger) -> list[Finding]:
     run_totals = booked.totals.row(-1, named=True)
     half = (run_totals["energy_high_j"] - run_totals["energy_low_j"]) / 2.0
     sentences = []
-    if booked.energies.measured is None:
-        sentences.append(
-            f"{TELEMETRY}: no usable power log, {number(run_totals['energy_j'])} J are predicted"
+    open_j = booked.energy_j - booked.cut.measured_j
+    if booked.cut.source != MEASURED:
+        part = (
+            ""
+            if open_j >= booked.energy_j
+            else f" for {100.0 * open_j / booked.energy_j:.0f} % of the joules"
         )
+        *_, how = booked.cut.source.split(", ")
+        sentences.append(f"{TELEMETRY}: no usable power log{part}, {number(open_j)} J are {how}")
     elif half > _WIDE * run_totals["energy_j"]:
         sentences.append(
             f"{TELEMETRY}: the log leaves {100 * half / run_totals['energy_j']:.0f} % of the joules open"

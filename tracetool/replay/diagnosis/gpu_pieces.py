@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +15,12 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
 from tracetool.families.transfers.problem import over_host_link
 from tracetool.hardware.makers import example_gpu
+from tracetool.measure.logged_work import Covered
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.causes import CAUSES, PLACE
+from tracetool.replay.energy_source import joined_sources
 from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.time_parts import BUSY, TimeParts, time_parts
@@ -67,7 +69,7 @@ class Side:
         cause = np.array([PLACE[c] for c in _OF_IDLE], dtype=np.int64)[parts.idle_cause]
         cause[parts.idle.whole_s > LONG_IDLE_S] = PLACE[causes.IDLE]
         idle_places = np.unique(cause)
-        sets = _sets(parts, of_pair, cause, idle_places)
+        sets = _sets(parts, of_pair, cause, idle_places, covered=energies.covered(parts.device))
         energy, measured = _energy_of(energies, parts.device, sets)
         pairs = np.column_stack([present // len(BUSY), present % len(BUSY)])
         weight = whole_s
@@ -122,7 +124,9 @@ class Side:
             .agg(pl.col("launches", "time_ms", "energy_j").sum())
         )
         by_cause = sparse.csr_matrix(of.T) @ self.of_pair
-        sets = _sets(self.parts, by_cause, self.idle_cause, np.arange(len(CAUSES)), joined=True)
+        every = np.arange(len(CAUSES))
+        covered = energies.covered(self.device)
+        sets = _sets(self.parts, by_cause, self.idle_cause, every, joined=True, covered=covered)
         return frame, _energy_of(energies, self.device, sets)[0]
 
     def activities(self) -> pl.DataFrame:
@@ -182,6 +186,9 @@ class Side:
         shares_and_total = sparse.csr_matrix(sparse.vstack([group_shares, np.ones((1, n))]))
         times = self.parts.shared_s.sum(axis=0)
         sets = GroupTimes(pieces.rows, shares_and_total, times, gap_s, idle_s, pieces.part, pieces.waits)
+        if (outside := self.parts.idle.outside_s(energies.covered(self.device))) is not None:
+            each = [np.append(np.bincount(of_idle, s, count), s.sum()) for s in outside]
+            sets = replace(sets, outside_s=(each[0], each[1]))
         energy, _ = _energy_of(energies, self.device, sets)
         return np.asarray((energy.high_j - energy.low_j)[:-1] / 2.0)
 
@@ -223,6 +230,17 @@ class CutRun:
     def measured(self) -> bool:
         """Whether the energy of every GPU is measured."""
         return all(side.measured for side in self.sides)
+
+    @property
+    def measured_j(self) -> float:
+        """Part of the run's energy that logs measured. [J]"""
+        each = [side.energy.measured_j for side in self.sides]
+        return float(sum(joules[-1] for joules in each if joules is not None))
+
+    @property
+    def source(self) -> str:
+        """How the run's energy is known: measured, predicted, or partly each."""
+        return joined_sources([side.energy.sources()[-1] for side in self.sides]) or ""
 
     @property
     def energy_j(self) -> float:
@@ -272,19 +290,31 @@ def _sets(
     idle_places: Ints,
     *,
     joined: bool = False,
+    covered: Covered | None = None,
 ) -> GroupTimes:
     """Return busy sets, then one per idle cause, then all; ``joined``: idle of a cause in its busy set."""
     pieces, n = parts.pieces, busy.shape[1]
-    held_s, rest_s = parts.idle.held_s()
-    of_cause = [np.bincount(cause, s, len(CAUSES))[idle_places] for s in (held_s, rest_s)]
     empty = np.zeros(busy.shape[0])
-    gap_s, idle_s = (np.append(s if joined else np.concatenate([empty, s]), s.sum()) for s in of_cause)
+
+    def placed(idle_s: Floats) -> Floats:
+        of_cause = np.bincount(cause, idle_s, len(CAUSES))[idle_places]
+        return np.append(of_cause if joined else np.concatenate([empty, of_cause]), of_cause.sum())
+
+    gap_s, idle_s = (placed(s) for s in parts.idle.held_s())
+    outside_s = parts.idle.outside_s(covered)
     blocks = [busy, np.ones((1, n))]
     if not joined:
         blocks.insert(1, sparse.csr_matrix((len(idle_places), n)))
     share = sparse.csr_matrix(sparse.vstack(blocks))
     return GroupTimes(
-        pieces.rows, share, parts.shared_s.sum(axis=0), gap_s, idle_s, pieces.part, pieces.waits
+        pieces.rows,
+        share,
+        parts.shared_s.sum(axis=0),
+        gap_s,
+        idle_s,
+        pieces.part,
+        pieces.waits,
+        None if outside_s is None else (placed(outside_s[0]), placed(outside_s[1])),
     )
 
 

@@ -16,6 +16,7 @@ from tracetool.replay.diagnosis.causes import CAUSES
 from tracetool.replay.diagnosis.clock import ClockChoice, clock_choice
 from tracetool.replay.diagnosis.gpu_pieces import CutRun, Side, cut_run
 from tracetool.replay.diagnosis.shares import Measured, kernel_shares, shaped
+from tracetool.replay.energy_source import joules_by_source
 from tracetool.replay.group_energy import GroupEnergy, RunEnergies
 from tracetool.replay.predict_run import PredictedRun
 from tracetool.tables.run import Run
@@ -66,6 +67,11 @@ class Ledger:
     def energy_j(self) -> float:
         """Energy of the run. [J]"""
         return float(self.totals["energy_j"][-1])
+
+    @property
+    def energy_words(self) -> str:
+        """Energy of the run and how it is known."""
+        return joules_by_source(self.energy_j, self.cut.source, self.cut.measured_j)
 
     @property
     def gap_notes(self) -> tuple[str, ...]:

@@ -84,7 +84,8 @@ def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
     -----
     A signature's energy is divided among its launches by their time, moments in which several activities
     ran divided equally: the launches of a signature add up to its row of ``tracetool attribute``. The ends
-    of the interval are divided likewise, so they add up as one error common to all launches.
+    of the interval are divided likewise, so they add up as one error common to all launches. A launch that
+    the log does not cover has none.
     """
     kernels = run.kernels
     start = kernels["start_ns"].to_numpy()
@@ -94,6 +95,8 @@ def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
     for one in np.unique(device):
         rows = np.flatnonzero(device == one)
         shared_s[rows] = busy_parts(start[rows], end[rows], kinds[rows])[1].sum(axis=0)
+        if (part := measured.covered.get(int(one))) is not None:
+            shared_s[rows] *= 1.0 - part.outside(start[rows], end[rows])
     by_signature = measured.energy.filter(pl.col("signature").is_not_null())
     frame = kernels.select("device", "signature").with_columns(shared_s=pl.Series(shared_s))
     launch_sum_s = pl.col("shared_s").sum().over("device", "signature")

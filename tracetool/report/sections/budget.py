@@ -20,7 +20,7 @@ def budget(page: RunPage) -> Section | None:
     run_row = spent.together().row(-1, named=True)
     energy = ""
     if run_row["energy_j"] is not None:
-        energy = f" and {number(run_row['energy_j'])} J, {run_row['source']},"
+        energy = f" and {spent.energy_words},"
     gpus = f" on {counted(spent.devices, 'GPU')}" if spent.devices > 1 else ""
     intro = f"{number(spent.span_ms)} ms{gpus}{energy} by what they were spent on; parts sum to the run."
     parts_with_time = spent.together().filter(pl.col("time_ms") > 0)["part"].to_list()

@@ -22,8 +22,9 @@ def diagnosed(page: RunPage) -> Section | None:
         return None
     totals = diagnosis.causes
     run_row = totals.row(-1, named=True)
+    joules = diagnosis.energy_words or f"{number(run_row['energy_j'])} J"
     intro = (
-        f"{number(run_row['energy_j'])} J (90 %: {number(run_row['energy_low_j'])} to"
+        f"{joules} (90 %: {number(run_row['energy_low_j'])} to"
         f" {number(run_row['energy_high_j'])}) by cause; the joules of the causes sum to the run's."
     )
     colors = cause_colors(totals)

@@ -44,7 +44,7 @@ def where(page: RunPage) -> Section | None:
     shown = [(f, c) for f, c in colors.items() if c != OTHER]
     if len(shown) < len(colors):
         shown.append(("other families", OTHER))
-    share = 100 * page.energy_j(pl.col("source") == "measured") / (page.energy_j() or 1.0)
+    share = 100 * float(page.rows["of_log_j"].sum()) / (page.energy_j() or 1.0)
     return Section(
         "where",
         "Where the joules go",

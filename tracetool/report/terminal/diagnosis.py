@@ -52,8 +52,7 @@ def print_diagnosis(
     screen = open_console()
     run_row = booked.totals.row(-1, named=True)
     ends = f"{number(run_row['energy_low_j'])} to {number(run_row['energy_high_j'])}"
-    source = "predicted" if booked.energies.measured is None else "measured"
-    say_plain(screen, f"{number(run_row['energy_j'])} J {source} (90 %: {ends}), by cause", "bold")
+    say_plain(screen, f"{booked.energy_words} (90 %: {ends}), by cause", "bold")
     show_causes(screen, booked.totals, ("energy_j", "energy_low_j", "energy_high_j", "share", "time_ms"))
     for place, finding in enumerate(findings, start=1):
         say_numbered(screen, place, finding.sentences, [row["name"] for row in finding.evidence])

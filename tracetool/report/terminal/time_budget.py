@@ -81,7 +81,7 @@ def print_budget(
     energy = ""
     if run_row["energy_j"] is not None:
         ends = f"{number(run_row['energy_low_j'])} to {number(run_row['energy_high_j'])}"
-        energy = f"; {number(run_row['energy_j'])} J {run_row['source']} (90 %: {ends})"
+        energy = f"; {budget.energy_words} (90 %: {ends})"
     gpus = f" on {counted(budget.devices, 'GPU')}" if budget.devices > 1 else ""
     say(screen, f"Run of {number(budget.span_ms)} ms{gpus}{energy}", "bold")
     rows = budget_rows(budget)
