@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tracetool as tt
 from tests.forecast.test_diffusion import sd3
 from tests.forecast.test_llama import llama
 from tracetool.core.errors import BadInput
@@ -24,6 +25,7 @@ from tracetool.forecast.model_names import named_models
 PUBLISHED = {
     "llama-2-7b": (6.74, 6.74), "tinyllama-1.1b": (1.10, 1.10), "llama-3.2-1b": (1.24, 1.24),
     "llama-3.2-3b": (3.21, 3.21), "llama-3.1-8b": (8.03, 8.03), "llama-3.1-70b": (70.6, 70.6),
+    "llama-3.3-70b": (70.6, 70.6),
     "llama-3.1-405b": (405.9, 405.9), "mistral-7b": (7.24, 7.24), "mixtral-8x7b": (46.7, 12.9),
     "qwen2-1.5b": (1.54, 1.54), "qwen3-8b": (8.19, 8.19),
     "qwen3-14b": (14.8, 14.8), "qwen3-32b": (32.8, 32.8),
@@ -55,6 +57,39 @@ def test_a_named_model_is_asked_for_by_no_other_name() -> None:
     with pytest.raises(BadInput, match="no model of that name") as error:
         read_model("llama-3.1-8")
     assert "llama-3.1-8b" in error.value.line()
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("meta-llama/Llama-3.1-70B-Instruct", "llama-3.1-70b"),
+        ("LLAMA-3.3-70B-INSTRUCT", "llama-3.3-70b"),
+        ("google/gemma-3-12b-it", "gemma-3-12b"),
+        ("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
+        ("Qwen/Qwen3-30B-A3B-Thinking-2507", "qwen3-30b-a3b"),
+        ("Qwen/Qwen3-8B", "qwen3-8b"),
+    ],
+)
+def test_a_name_as_publishers_write_it_is_the_model_of_its_sizes(written: str, name: str) -> None:
+    model = read_model(written)
+    assert model.name == name
+    assert model.parameters == read_model(name).parameters
+    notes = tt.forecast(written, gpu="h100-sxm", mode="decode", tp=4).notes
+    other = written.rpartition("/")[2].lower() != name
+    assert any(f"has the sizes of {name}" in note for note in notes) == other
+
+
+def test_a_name_in_another_format_or_size_is_none() -> None:
+    for name in (
+        "meta-llama/Llama-3.1-70B-Instruct-FP8",
+        "org/llama-3.1-8",
+        "-instruct",
+        "/",
+        "org/",
+        "-2507",
+    ):
+        with pytest.raises(BadInput, match="no model of that name"):
+            read_model(name)
 
 
 def test_a_file_a_folder_and_fields_are_one_model(tmp_path: Path) -> None:

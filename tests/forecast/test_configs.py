@@ -12,6 +12,7 @@ import pytest
 
 from tracetool.forecast.config import read_model
 from tracetool.forecast.model import Forward, Model, Parallel
+from tracetool.forecast.model_names import named_models, resolved
 from tracetool.replay.operator_tables import read_table
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/models"
@@ -74,3 +75,12 @@ def test_gpus_of_a_replica_hold_the_model_between_them(path: Path) -> None:
         shared = model.weight_bytes(parallel) * parallel.gpus
         assert one * 0.999 <= shared <= one * (1.2 if parallel.pp > 1 else 1.1), parallel
         assert model.kv_bytes_per_token(parallel) <= model.kv_bytes_per_token(Parallel())
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_name_that_stands_for_another_has_the_same_sizes(path: Path) -> None:
+    name = resolved(path.stem.replace("--", "/"))
+    if name in named_models():
+        published, named = read_model(path), read_model(name)
+        assert named.parameters == pytest.approx(published.parameters - published.tower_parameters, rel=1e-6)
+        assert named.layers == published.layers

@@ -190,3 +190,19 @@ def test_operator_by_operator_takes_longer_than_fused_layers(attention: str) -> 
 def test_no_power_is_above_the_limit(zero: int) -> None:
     row = one(gpus=8, gbs=64, seq=4096, zero=zero, recompute="full")
     assert row["power_w"] <= row["power_w_high"] <= 8 * 700
+
+
+@pytest.mark.parametrize(
+    ("division", "named"),
+    [
+        ({"gpus": 7, "tp": 2}, "tp = 2 "),
+        ({"gpus": 7, "tp": 2, "pp": 2}, "tp x pp = 4 "),
+        ({"gpus": 8, "tp": 2, "dp": 3}, "tp x dp = 6 "),
+    ],
+)
+def test_gpus_that_cannot_be_divided_are_told_by_what_was_stated(
+    division: dict[str, int], named: str
+) -> None:
+    with pytest.raises(BadInput) as error:
+        one(**division)
+    assert f"is not a multiple of {named}" in error.value.line()

@@ -16,7 +16,7 @@ from tracetool.forecast.encoder_weights import tower_parameters
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
-from tracetool.forecast.model_names import fields_of
+from tracetool.forecast.model_names import fields_of, named_models, resolved
 from tracetool.forecast.operator_model import GRAPHS, TABLES, read_operators
 from tracetool.forecast.quantization import cache_format, formats_of, with_format
 from tracetool.forecast.transformers_eager import Prompt
@@ -73,6 +73,9 @@ def read_model(
             model = replace(model, unused_format=formats.dtype)
     if architecture.eager is not None:
         model = replace(model, eager=partial(_run_eagerly, architecture.eager, config))
+    if not isinstance(source, Mapping) and values is named_models().get(name):
+        asked = os.fspath(source).strip().rpartition("/")[2]
+        model = model if asked.lower() == name else replace(model, asked_as=asked)
     return model.with_towers(towers) if towers else model
 
 
@@ -134,7 +137,7 @@ def _named_or_read(source: str) -> tuple[str, Mapping[str, Any]]:
             return path.stem, _load(path)
     except ValueError as error:  # no path may hold a zero byte
         raise BadInput(f"{source[:100]!r} is no path: {error}") from error
-    return source.strip().lower(), fields_of(source)
+    return resolved(source), fields_of(source)
 
 
 def _folder(path: Path) -> Mapping[str, Any]:

@@ -88,6 +88,8 @@ class Model:
         Tokens of a request its configuration states positions for. [tokens]
     unused_format : str
         Number format its configuration states of which no module of it takes any; empty for none.
+    asked_as : str
+        Name it was asked for by, where it is another one; empty for its own.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Model:
     eager: Callable[[Graph, Prompt], None] | None = field(default=None, repr=False, compare=False)
     most_tokens: float = math.inf
     unused_format: str = ""
+    asked_as: str = ""
 
     @classmethod
     def of(

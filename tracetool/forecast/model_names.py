@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import tomli
 
@@ -19,8 +19,41 @@ def named_models() -> Mapping[str, Mapping[str, Any]]:
     return tomli.loads(files(__package__).joinpath("models.toml").read_text("utf-8"))
 
 
+#: What follows a model's name where it was trained further: weights differ, sizes do not.
+_TRAINED_FURTHER: Final = ("-instruct", "-thinking", "-chat", "-it", "-hf")
+#: Digits of a date, year and month or month and day, at the end of a name.
+_DATE: Final = 4
+
+
+def resolved(name: str) -> str:
+    """Return the name of ``models.toml`` for one as publishers write it: any case, their own name before it.
+
+    Endings of models that were trained further, and dates, are left out where the whole name is not known.
+
+    Examples
+    --------
+    >>> resolved("meta-llama/Llama-3.1-70B-Instruct"), resolved("Qwen3-8B"), resolved("no/such-model")
+    ('llama-3.1-70b', 'qwen3-8b', 'such-model')
+    """
+    key = name.strip().lower()
+    key = key if key in named_models() else key.rpartition("/")[2]
+    while key not in named_models():
+        shorter = _without_ending(key)
+        if shorter == key:
+            break
+        key = shorter
+    return key
+
+
+def _without_ending(key: str) -> str:
+    head, _, date = key.rpartition("-")
+    if head and len(date) == _DATE and date.isdigit():
+        return head
+    return next((key.removesuffix(end) for end in _TRAINED_FURTHER if key.endswith(end)), key)
+
+
 def fields_of(name: str) -> Mapping[str, Any]:
-    """Return the fields of a named model.
+    """Return the fields of a named model; see :func:`resolved`.
 
     Raises
     ------
@@ -28,7 +61,7 @@ def fields_of(name: str) -> Mapping[str, Any]:
         If there is none of that name; the nearest are listed.
     """
     models = named_models()
-    key = name.strip().lower()
+    key = resolved(name)
     if key not in models:
         near = difflib.get_close_matches(key[:100], models, n=4, cutoff=0.5) or sorted(models)
         raise BadInput(

@@ -65,13 +65,19 @@ def as_asked(case: Case, model: Model, *, stated: bool) -> tuple[Case, tuple[str
 
 
 def cautions(case: Case, model: Model, gpu: Gpu) -> tuple[str, ...]:
-    """Return cautions: a context beyond the model's, formats it or the GPU has no use for."""
+    """Return cautions: another model's sizes, a context beyond them, formats it or the GPU has no use for."""
     return (
+        *_taken(model),
         *_unused_format(model),
         *_stated_cache(case, model),
         *_too_long(case, model),
         *_not_multiplied(case, model, gpu),
     )
+
+
+def _taken(model: Model) -> tuple[str, ...]:
+    """Return a note where a name stands for the sizes of another one."""
+    return (f"{model.asked_as} has the sizes of {model.name}, which are taken",) if model.asked_as else ()
 
 
 def _has_experts(model: Model) -> bool:

@@ -51,7 +51,7 @@ class Traffic:
 
     @property
     def arrivals(self) -> float:
-        """Requests that enter in a step, on average: as many as finish, and as steps have room for.
+        """Requests that enter in a step, on average: as many as finish, and as the budget of a step holds.
 
         A request holds its place for the steps of its prompt, the last of which gives its first token, and
         one for each further token.
@@ -129,7 +129,7 @@ def mixed_pass(traffic: Traffic) -> Forward:
 
 
 def prompt_bound(traffic: Traffic) -> tuple[str, ...]:
-    """Return a note where fewer requests run than may, as steps have no room for the prompts of more."""
+    """Return a note where fewer requests run than may, as the budget of a step is full."""
     if traffic.decoding > traffic.running * _ALMOST:
         return ()
     run = f"{traffic.decoding:.3g} of {traffic.running:g} requests run at once"

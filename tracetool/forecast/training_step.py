@@ -184,8 +184,11 @@ def divide_training(case: Case) -> Division:
     tp, pp, cp, ep = (int(case.get(name, 1)) for name in ("tp", "pp", "cp", "ep"))
     each = tp * pp * cp
     dp = int(case.get("dp", max((case.gpus or each) // each, 1)))
-    if case.gpus is not None and case.gpus % (each * dp):
-        raise BadInput(f"gpus: {case.gpus} is not a multiple of tp x pp x cp x dp = {each * dp}")
+    stated = case.dp or 1  # replicas nobody stated are what is left
+    if case.gpus is not None and case.gpus % (each * stated):
+        raise BadInput(
+            f"gpus: {case.gpus} is not a multiple of {_product(case)}", "leave it out, or give one"
+        )
     if case.gpus is not None:
         dp = case.gpus // each
     if ep > tp and (ep % tp or (dp * cp * tp) % ep):
@@ -196,6 +199,13 @@ def divide_training(case: Case) -> Division:
     group = min(max(ep // tp, 1), dp)
     parallel = Parallel(tp=tp, pp=pp, dp=group, ep=ep if group > 1 or ep <= tp else tp, cp=cp)
     return Division(parallel, dp // group if dp % group == 0 else 1)
+
+
+def _product(case: Case) -> str:
+    """Return the stated sizes that GPUs are divided by, as their product: ``tp x pp = 8``."""
+    sizes = {name: int(case.get(name, 1)) for name in ("tp", "pp", "cp", "dp")}
+    named = [name for name, size in sizes.items() if size > 1]
+    return f"{' x '.join(named)} = {math.prod(sizes.values())}"
 
 
 def plan_training(case: Case, model: Model, gpu: Gpu, division: Division, clock_mhz: float) -> StepPlan:
