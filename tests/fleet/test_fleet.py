@@ -27,7 +27,7 @@ GEMM = "ampere_sgemm_128x64_nn"
 
 
 def kineto(path: Path, *, rank: int = 0, launches: int = 30, scale: float = 1.0) -> Path:
-    """Write a trace of one GPU, and a power log beside it: 300 W in kernels, 60 W between."""
+    """Write a trace of one GPU, and a power log beside it: 300 W in kernels, 60 W between and before."""
     start = 1_767_607_200_000_000.0
     launch = {"device": 0, "stream": 7, "grid": [32, 32, 1], "block": [128, 1, 1]}
     events = [
@@ -36,7 +36,8 @@ def kineto(path: Path, *, rank: int = 0, launches: int = 30, scale: float = 1.0)
         for i in range(launches)
     ]  # fmt: skip
     rows = [
-        f"{int(start + 20_000 * n)},0,{scale * 300 if n % 100 < 50 else 60}" for n in range(100 * launches)
+        f"{int(start + 20_000 * n)},0,{(scale * 300 if n >= 0 and n % 100 < 50 else 60) + 0.1 * (n % 7)}"
+        for n in range(-100, 100 * launches)
     ]
     device = {"id": 0, "name": "NVIDIA A100-SXM4-40GB", "totalGlobalMem": 42_000_000_000, "numSms": 108,
               "computeMajor": 8, "computeMinor": 0}  # fmt: skip

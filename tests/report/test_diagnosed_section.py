@@ -21,7 +21,9 @@ def test_names_of_kernels_are_cut_in_sentences() -> None:
         "cause": ["padding", "run"], "energy_j": [2.0, 4.0], "energy_low_j": [1.0, 3.0],
         "energy_high_j": [3.0, 5.0], "share": [0.5, 1.0], "time_ms": [1.0, 2.0],
     })  # fmt: skip
-    page: Any = SimpleNamespace(diagnosis=SimpleNamespace(causes=causes, findings=[finding], warnings=()))
+    words = "5 J measured"
+    diagnosis = SimpleNamespace(causes=causes, findings=[finding], warnings=(), energy_words=words)
+    page: Any = SimpleNamespace(diagnosis=diagnosis)
     section = diagnosed(page)
     assert section is not None
     (line,) = [part for part in section.body.split("<p") if "shown by" in part]

@@ -88,6 +88,8 @@ def energy(place: Place, by: str) -> pl.DataFrame:
     if by in ("month", *labels):
         rows = rows.join(job_table.lazy().select("job", by), on="job", how="left")
     measured = pl.when(pl.col("source") == "measured").then(pl.col("energy_j")).otherwise(0.0)
+    if "measured_j" in rows.collect_schema():  # rows of an earlier version say it by their source
+        measured = pl.coalesce("measured_j", measured)
     per_job = rows.group_by(*dict.fromkeys((by, "job"))).agg(
         # a job of no known energy is none of the sum, not a job of no energy
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),

@@ -132,7 +132,7 @@ def _signatures(signatures: pl.DataFrame) -> pl.DataFrame:
 
 _ENERGY: Final = (
     "kernel", "family", "launch", "energy_j", "energy_low_j", "energy_high_j", "source", "identified",
-    "predicted_energy_j",
+    "predicted_energy_j", "measured_j",
     "time_ms", "idle_ms", "launches", "power_w", "device", "gpu", "uuid", "rank",
 )  # fmt: skip
 

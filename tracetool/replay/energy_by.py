@@ -181,6 +181,7 @@ def _device_rows(
         "time_ms": busy_ms,
         "idle_ms": (sets.gap_s + sets.idle_s) * 1e3,
         "source": None if best is None else best.sources(),
+        "measured_j": 0.0 if best is None or best.measured_j is None else best.measured_j,
         "identified": None if measured is None else measured.identified.astype(bool),
     }
     for stem, energy in (("", best), ("predicted_", predicted)):
@@ -209,7 +210,7 @@ def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
 
     is_run = pl.col("whole")
     summed = rows.group_by("name", "whole", maintain_order=True).agg(
-        pl.col("launches", "time_ms", "idle_ms").sum(),
+        pl.col("launches", "time_ms", "idle_ms", "measured_j").sum(),
         *(pl.col(f"{s}energy_j").sum() for s in ("", "predicted_")),
         *(end(s, side) for s in ("", "predicted_") for side in ("low", "high")),
         *(pl.col(f"{s}energy_j").has_nulls().alias(f"{s}open") for s in ("", "predicted_")),

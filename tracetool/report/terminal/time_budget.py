@@ -115,7 +115,9 @@ def print_groups(
 ) -> None:
     """Print the groups of a run with most energy, the run, and what they rest on."""
     screen = open_console()
-    rows = grouped.frame.drop("source", "unit", "^set_energy.*$").with_columns(pl.col("share") * 100.0)
+    rows = grouped.frame.drop("source", "measured_j", "unit", "^set_energy.*$").with_columns(
+        pl.col("share") * 100.0
+    )
     rows = rows.rename({"time_ms": "device_time_ms"})  # without idle time, which the power is over too
     unit = next(iter(grouped.work), "")
     headers = {"energy_per_unit_j": f"energy per {unit.removesuffix('s')}", "work": unit}
