@@ -161,7 +161,7 @@ def our_budget(run: tt.Run) -> list[float]:
     part_ms = dict(zip(table["part"], table["time_ms"], strict=True))
     compute = part_ms["computing"] + part_ms["overlapped communication"]
     rest = sum(part_ms[p] for p in ("exposed communication", "waiting for ranks", "copies"))
-    idle = sum(part_ms[p] for p in PARTS if p.startswith("idle"))
+    idle = sum(part_ms[p] for p in PARTS if "idle" in p)
     moved = rest - part_ms["copies"] + part_ms["overlapped communication"]
     share = 100.0 * part_ms["overlapped communication"] / moved if moved else 0.0
     return [1000.0 * idle, 1000.0 * compute, 1000.0 * rest, share]

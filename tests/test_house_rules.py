@@ -187,7 +187,6 @@ ANOTHER_MEANING: dict[str, tuple[set[str], str]] = {
     "replay/host.py": ({"other"}, "operators without a time of their own"),
     "compare/check.py": ({"unknown"}, "a GPU no trace names"),
     "compare/baseline_store.py": ({"unknown"}, "a GPU no trace names"),
-    "report/terminal/prediction.py": ({"unknown"}, "a gap without a reason"),
     "forecast/": (
         {"norm", "attention", "sampling"},
         "modules, parts of a step, choice of a token",

@@ -154,8 +154,12 @@ def test_columns_of_a_forecast_are_read() -> None:
     [
         (pl.DataFrame({"op": ["gemm"], "m": [1]}), "no table of measured runs"),
         (planted().with_columns(avg_power_watts=pl.lit("much")), "avg_power_watts holds text"),
-        (planted().with_columns(avg_power_watts=pl.lit(0.0)), "no row has"),
-        (planted().head(0), "no row has"),
+        (
+            planted().with_columns(avg_power_watts=pl.lit(0.0)),
+            "no row has all of energy_per_token_joules, avg_power_watts, avg_batch_size, num_gpus above zero",
+        ),
+        (planted().drop("avg_power_watts"), "no row has all of energy_per_token_joules, power_w, avg_batch"),
+        (planted().head(0), "holds no rows"),
     ],
 )
 def test_what_is_no_table_of_runs_is_refused_in_a_line(frame: pl.DataFrame, words: str) -> None:

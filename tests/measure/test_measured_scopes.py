@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.measure.measured_scopes import idle_watts, measured_scopes
+from tracetool.measure.measured_scopes import idle_watts, measured_scopes, scopes_line
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.tables.run import Run
@@ -132,3 +132,12 @@ def test_without_time_far_from_work_its_power_is_that_of_the_gaps() -> None:
     near, far = idle_watts(_energy().filter(pl.col("class") != IDLE)) or ((), ())
     assert near == far == pytest.approx((80.0, 72.0, 88.0))
     assert idle_watts(_energy().filter(pl.col("class") != ACTIVE_IDLE)) is None
+
+
+def test_a_run_that_the_log_covers_in_part_says_why_it_has_no_energy() -> None:
+    part, whole = ({"time_ms": 9.0, "measured_pct": pct, "energy_j": 3.0} for pct in (41.4, 100.0))
+    assert scopes_line({"kernels": part, "copies": whole, "gaps": whole}) == (
+        "run: no energy of the whole run, the log covers 41 % of the time of kernels"
+    )
+    assert "shows no idle power" in scopes_line({"kernels": whole})
+    assert not scopes_line({})

@@ -47,7 +47,10 @@ def test_reasons_tell_which_kernels_ran_throttled() -> None:
     assert record is not None
     assert record["throttled_share"] == pytest.approx(0.525)
     assert record["reasons"] == {"power cap": pytest.approx(21 / 51)}
-    assert "throttled 52 % of kernel time (50-55), by reasons" in throttle_note(record, 0, log)
+    assert throttle_note(record, 0, log) == (
+        "GPU 0: throttled for 52 % of kernel time (90 %: 50 to 55 %), from 51 readings of throttle reasons:"
+        " power cap 41 %"
+    )
 
 
 def test_without_reasons_a_low_clock_at_the_limit_is_throttled() -> None:

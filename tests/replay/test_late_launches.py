@@ -140,9 +140,9 @@ def test_every_command_cuts_the_gap_alike(late_run: str) -> None:
     predicted = tt.predict(late_run).totals.row(0, named=True)
     factors = tt.diagnose(late_run, by="gap").factors
     assert factors is not None
-    for part in ("idle: host-bound", "idle: unexplained"):
+    for part in ("idle: host-bound", "unexplained idle"):
         parts = summary.filter(summary["part"] == part)
-        reason = {"idle: host-bound": "host", "idle: unexplained": "unknown"}[part]
+        reason = {"idle: host-bound": "host", "unexplained idle": "unknown"}[part]
         assert parts["time_ms"][0] == pytest.approx(predicted["gaps_ms"][reason], abs=1e-3)
         group = grouped.filter(grouped["name"] == part)
         assert group["energy_j"][0] == pytest.approx(parts["energy_j"][0])

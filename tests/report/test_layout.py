@@ -175,6 +175,16 @@ def test_what_a_table_is_about_is_hidden_after_all_but_names_and_energy() -> Non
     assert "share [%]" in out.getvalue().split("hidden columns")[1]
 
 
+def test_energy_is_kept_before_share_and_time_where_little_fits() -> None:
+    table = Table("part")
+    for heading in ("energy J", "share", "time s"):
+        table.add_column(heading, justify="right")
+    table.add_row("idle: dependency", "0.0240 (0.0213..0.0266)", "93.6", "7.983")
+    lines = _printed(table, 38)
+    assert lines[0].split() == ["part", "energy", "J"]
+    assert "(0.0213..0.0266)" in lines[1]
+
+
 def test_the_text_that_names_rows_is_never_left_out() -> None:
     groups = pl.DataFrame({"clock_mhz": [1200.0], "family": ["gemm"], "energy_mj": [3.0], "bound": ["dram"]})
     ranks = {shown.heading: shown.rank for shown in show_columns(groups, {}, 30)}

@@ -50,6 +50,10 @@ def test_every_section_is_there_and_in_the_navigation(small: Path) -> None:
     assert re.findall(r'<a href="#(\w+)">', text) == SECTIONS
 
 
+def test_energies_of_one_source_are_said_so(small: Path) -> None:
+    assert "idle gaps are not shown. All of this energy is predicted." in small.read_text("utf-8")
+
+
 def test_hostile_names_are_text(small: Path) -> None:
     text = small.read_text("utf-8")
     assert text.count('<script type="application/json"') == 1 + text.count('class="chart"')

@@ -41,3 +41,13 @@ def test_a_log_of_lines_written_twice_is_of_one_gpu(tmp_path: Path) -> None:
     assert run.telemetry["device"].to_list() == [0] * 60
     assert run.devices.height == 1
     assert any("60 duplicate readings" in w for w in run.info["warnings"])
+
+
+@pytest.mark.parametrize("window", ["", "5"])
+def test_a_gpu_that_only_the_log_names_is_not_asked_for(
+    window: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACETOOL_WINDOW", window)
+    run = _run(tmp_path, HEADER + "".join(_line(p, g) for p in range(60) for g in (0, 1)))
+    assert run.devices["gpu"].to_list() == ["a100-sxm", None]
+    assert not any("is not known" in w for w in run.info["warnings"])

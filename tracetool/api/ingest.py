@@ -177,7 +177,11 @@ def _ingest(
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
             "warnings": ingest_warnings(
-                everything, [*unused, *notes, *aligned, *missed, *assembled.warnings], clock, assembled.tables
+                everything,
+                [*unused, *notes, *aligned, *missed, *assembled.warnings],
+                clock,
+                assembled.tables,
+                assembled.tables["kernels"]["device"].unique().to_list(),
             ),
         }
         tables, info = _redacted(assembled.tables, info) if redact else (assembled.tables, info)

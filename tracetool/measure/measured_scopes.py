@@ -122,10 +122,15 @@ def _sum(run: Run, scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def scopes_line(scopes: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the measured energy of a run and its scopes in a sentence, nothing where not metered whole."""
+    """Return the measured energy of a run and its scopes in a sentence, or why there is none of the run."""
+    if not scopes:
+        return ""
     run_scope = scopes.get("run")
     if run_scope is None:
-        return ""
+        shares = {name: scope["measured_pct"] or 0.0 for name, scope in scopes.items()}
+        partly = [f"{pct:.0f} % of the time of {name}" for name, pct in shares.items() if pct < WHOLE_PCT]
+        lacking = f"the log covers {' and '.join(partly)}" if partly else "the log shows no idle power"
+        return f"run: no energy of the whole run, {lacking}"
     listed = ", ".join(
         f"{name} {number(scopes[name]['energy_j'])} J in {number(scopes[name]['time_ms'])} ms"
         for name in ("kernels", "copies", "gaps")

@@ -200,12 +200,12 @@ def throttle_note(record: Mapping[str, Any], device: int, log: ThrottleLog) -> s
         for name, share_of_reason in record["reasons"].items()
         if share_of_reason > 0
     )
-    of = counted(len(log.time_s), "reading")
-    named = f" ({why} of {of})" if why else f" ({of})"
-    source = (
-        "reasons the log names" if log.basis == "reasons" else "clocks below the highest at the power limit"
+    stated = "throttle reasons" if log.basis == "reasons" else "clock and power"
+    source = f"{counted(len(log.time_s), 'reading')} of {stated}{f': {why}' if why else ''}"
+    return (
+        f"GPU {device}: throttled for {share:.0f} % of kernel time (90 %: {low:.0f} to {high:.0f} %), from"
+        f" {source}"
     )
-    return f"GPU {device}: throttled {share:.0f} % of kernel time ({low:.0f}-{high:.0f}), by {source}{named}"
 
 
 def _first_of_each_moment(stating: pl.DataFrame) -> pl.DataFrame:

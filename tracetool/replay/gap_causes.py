@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 import numpy as np
 
@@ -31,6 +32,15 @@ _DEPENDENCY, _UNKNOWN = int(Gap.DEPENDENCY), int(Gap.UNKNOWN)
 
 #: Names of the reasons in tables and totals.
 NAMES = tuple(g.name.lower() for g in Gap)
+#: What each reason is called wherever it is printed: in a prediction's gaps, a time budget, a diagnosis.
+WORDS: Final = {
+    Gap.HOST: "host-bound",
+    Gap.SYNC: "synchronization",
+    Gap.COMMUNICATION: "communication",
+    Gap.DEPENDENCY: "dependency",
+    Gap.TAIL: "idle GPU",
+    Gap.UNKNOWN: "unexplained idle",
+}
 
 
 def gap_reasons(

@@ -16,7 +16,7 @@ from tracetool.measure.logged_work import Covered
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.gap_causes import Gap, gap_reasons
+from tracetool.replay.gap_causes import WORDS, Gap, gap_reasons
 from tracetool.replay.longest_path import solve
 from tracetool.replay.reused_memory import Memory
 from tracetool.replay.scope_totals import COPIES
@@ -32,11 +32,11 @@ BUSY: Final = (
 )
 #: Causes of idle time, in the order they are reported, and the reasons of gaps they hold.
 IDLE: Final = {
-    "idle: host-bound": (Gap.HOST,),
-    "idle: sync": (Gap.SYNC,),
-    "idle: dependency": (Gap.DEPENDENCY, Gap.COMMUNICATION),
-    "idle: other GPUs": (Gap.TAIL,),
-    "idle: unexplained": (Gap.UNKNOWN,),
+    f"idle: {WORDS[Gap.HOST]}": (Gap.HOST,),
+    f"idle: {WORDS[Gap.SYNC]}": (Gap.SYNC,),
+    f"idle: {WORDS[Gap.DEPENDENCY]}": (Gap.DEPENDENCY, Gap.COMMUNICATION),
+    WORDS[Gap.TAIL]: (Gap.TAIL,),
+    WORDS[Gap.UNKNOWN]: (Gap.UNKNOWN,),
 }
 PARTS: Final = (*BUSY, *IDLE)
 _COMPUTE, _LINK, _COPY, _WAIT = 0, 1, 2, 3

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _GAP: Final = 2
 #: Characters a name keeps at least where its energy, its share or time, or another column needs the place.
 _SHORTEST_NAMES: Final = {0: 16, 1: 16, 2: 22, 3: 22}
+#: Characters a name keeps at least where the first energy needs the place: it comes before all else.
+_SHORTEST_BESIDE_ENERGY: Final = 12
 _CLEAR_NAME: Final = 26
 _LONGEST_CELL: Final = 1000
 _OTHER: Final = 6
@@ -105,12 +107,17 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
     chosen: set[int] = set()
     for place in order:
         shortest = _SHORTEST_NAMES.get(ranks[place], _CLEAR_NAME)
+        if ranks[place] == 1 and all(ranks[i] == 0 for i in chosen):
+            shortest = _SHORTEST_BESIDE_ENERGY
         together = [*chosen, place]
         if not chosen or sum(least(i, shortest) + _GAP for i in together) <= width + _GAP:
             chosen.add(place)
     shown = sorted(chosen)
-    widths = {i: least(i, _SHORTEST_NAMES[0]) for i in shown}
-    spare = width + _GAP - sum(w + _GAP for w in widths.values())
+    for shortest in (_SHORTEST_NAMES[0], _SHORTEST_BESIDE_ENERGY):
+        widths = {i: least(i, shortest) for i in shown}
+        spare = width + _GAP - sum(w + _GAP for w in widths.values())
+        if spare >= 0:
+            break
     for i in (i for i in order if i in chosen):
         more = min(columns[i].width() - widths[i], max(spare, 0))
         widths[i] += more

@@ -123,6 +123,10 @@ class JoinedRun:
             pl.DataFrame(list(self._devices.values()), infer_schema_length=None)
         )
 
+    def worked(self) -> list[int]:
+        """Return the GPUs that something ran on."""
+        return [int(f.removeprefix("kernels.")) for f in self.rows if f.startswith("kernels.")]
+
     def signatures(self) -> tuple[pl.DataFrame, Ints]:
         """Return the signatures, the longest first, and the number of each by that of :meth:`add`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +128,12 @@ def ingest_warnings(
     made_notes: Sequence[str],
     clock: Mapping[str, Any],
     tables: Mapping[str, pl.DataFrame],
+    worked: Collection[int],
 ) -> list[str]:
-    """Return warnings about a run: rejected rows, loose clocks, GPUs without a model."""
+    """Return warnings about a run: rejected rows, loose clocks, GPUs that ``worked`` without a model.
+
+    Of a log alone nothing worked: then those of every GPU.
+    """
     warnings = [f"{s.path.name}: {w}" for s in sources for w in s.trace.warnings]
     warnings += [
         f"{s.path.name}: {counted(lost, 'row')} could not be used (rejected.parquet has them)"
@@ -147,7 +151,8 @@ def ingest_warnings(
         if entry.get("ambiguous")
     ]
     warnings += other_scopes_notes(tables.get("telemetry", pl.DataFrame()))
-    unknown = tables["devices"].filter(pl.col("gpu").is_null())["name"].to_list()
+    devices = tables["devices"].filter(pl.col("device").is_in(list(worked))) if worked else tables["devices"]
+    unknown = devices.filter(pl.col("gpu").is_null())["name"].to_list()
     warnings += [
         f"GPU {name or 'without a name'} is not known: predictions need --gpu"
         for name in dict.fromkeys(unknown)

@@ -68,7 +68,7 @@ _FORMAT: Final = r"(?i)[-_ ](fp8|bf16|bfloat16|fp16|int8|int4|mxfp4|nvfp4|awq|gp
 SENSES: Final = ("video", "image")
 #: Power over rate and energy per unit are one figure: rows further apart than this are named. [1]
 _SAME: Final = 0.02
-#: Rows off by one factor between units, of all, that a table in another unit has; how near to it. [1] Prior.
+#: Share of rows with one factor between units that a table in another unit has; how near to it. [1] Prior.
 _NEARLY_ALL, _NEARLY_ALL_OFF = 0.9, 0.2
 
 
@@ -196,13 +196,14 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         value=False
     )
     usable = table.filter(sound)
+    read = ", ".join(_needed_columns(frame))
+    if not table.height:
+        raise BadInput.in_file(name, "holds no rows", "give one row per measured configuration")
     if not usable.height:
-        raise BadInput.in_file(name, f"no row has {', '.join(needed)} above zero", "fill these columns")
+        raise BadInput.in_file(name, f"no row has all of {read} above zero", "fill these columns")
     notes = []
     if usable.height < table.height:
-        notes.append(
-            f"{table.height - usable.height} of {table.height} rows are without one of {', '.join(needed)}"
-        )
+        notes.append(f"{table.height - usable.height} of {table.height} rows are without one of {read}")
     notes += _disagreement(frame, usable, name)
     check_watts(usable["power_w"] / usable["gpus"], Path(name))
     columns = (
@@ -214,13 +215,23 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
     return RunTable(usable.select(columns), tuple(notes), _sheets(usable["gpu"].unique().to_list()))
 
 
+def _needed_columns(frame: pl.DataFrame) -> list[str]:
+    """Return the columns of a table that each row needs; where it has none, the name it should have."""
+    names = []
+    for labels in (("token_j", "image_j", "video_j", "item_j"), ("power_w",), ("running",), ("gpus",)):
+        aliases = [name for label in labels for name, _ in _NUMBERS[label]]
+        present = [name for name in aliases if name in frame.columns]
+        names += ["/".join(present)] if present else [] if labels == ("gpus",) else aliases[:1]
+    return names
+
+
 def _disagreement(frame: pl.DataFrame, usable: pl.DataFrame, name: str) -> list[str]:
     """Name rows whose energy per unit is not their power over their rate: one of the three is another's.
 
     Raises
     ------
     BadInput
-        If nearly all rows are off by the factor between two units.
+        If nearly all rows disagree by the factor between two units.
     """
     rates = [c for c in frame.columns if "throughput" in c or c == "tokens_per_s"]
     if not rates:

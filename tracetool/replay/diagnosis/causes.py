@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tracetool.replay.gap_causes import WORDS, Gap
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -46,11 +48,11 @@ THERMAL: Final = "thermal throttle"
 LOW_CLOCK: Final = "low clock"
 EXPOSED: Final = "exposed communication"
 RANKS: Final = "waiting for ranks"
-HOST: Final = "host-bound"
-SYNC: Final = "synchronization"
-DEPENDENCY: Final = "dependency"
-IDLE: Final = "idle GPU"
-UNEXPLAINED: Final = "unexplained idle"
+HOST: Final = WORDS[Gap.HOST]
+SYNC: Final = WORDS[Gap.SYNC]
+DEPENDENCY: Final = WORDS[Gap.DEPENDENCY]
+IDLE: Final = WORDS[Gap.TAIL]
+UNEXPLAINED: Final = WORDS[Gap.UNKNOWN]
 
 #: Every cause, in the order in which each takes its share.
 CAUSES: Final = (

@@ -45,11 +45,12 @@ def where(page: RunPage) -> Section | None:
     if len(shown) < len(colors):
         shown.append(("other families", OTHER))
     share = 100 * float(page.rows["of_log_j"].sum()) / (page.energy_j() or 1.0)
+    rest = f"{share:.0f} % of this energy was measured, the rest is predicted"
+    told = {"100": "All of this energy was measured", "0": "All of this energy is predicted"}
     return Section(
         "where",
         "Where the joules go",
-        f"Areas are joules; idle gaps are not shown. {share:.0f} % of this energy was measured,"
-        " the rest is predicted.",
+        f"Areas are joules; idle gaps are not shown. {told.get(f'{share:.4g}', rest)}.",
         f'<div class="tabs">{"".join(tabs)}</div>{legend_html(shown)}',
     )
 

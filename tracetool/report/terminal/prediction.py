@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tracetool.core.number_text import counted
+from tracetool.replay.gap_causes import WORDS
 from tracetool.report.layout import rank_of
 from tracetool.report.sentences import coverage_line, open_console, say
 
@@ -26,14 +27,7 @@ _HEADINGS = {
 _TIMES = ("µs", "ms", "s")
 _ENERGIES = ("mJ", "J", "kJ")
 _SHORTEST, _LONGEST = 0.1, 1e5
-_REASONS = {
-    "host": "host-bound",
-    "sync": "synchronization",
-    "communication": "communication",
-    "dependency": "dependency",
-    "tail": "other GPUs",
-    "unknown": "unexplained",
-}
+_REASONS = {reason.name.lower(): word for reason, word in WORDS.items()}
 
 
 class Predicted(Protocol):

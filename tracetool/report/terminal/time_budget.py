@@ -52,7 +52,7 @@ def throttled_line(record: Mapping[str, Any]) -> str:
     """Return the throttled share of kernel time in a sentence."""
     share, low, high = (f"{100 * record[f'throttled_share{end}']:.0f}" for end in ENDS)
     where = "" if record["device"] is None else f" on GPU {record['device']}"
-    return f"throttled: {share} % of kernel time ({low}-{high}){where}, {record['source']}"
+    return f"throttled for {share} % of kernel time (90 %: {low} to {high} %){where}, {record['source']}"
 
 
 def gpu_rows(gpus: pl.DataFrame) -> pl.DataFrame:
