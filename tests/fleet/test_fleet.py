@@ -114,7 +114,7 @@ def test_a_power_log_is_told_by_its_content(tmp_path: Path, name: str) -> None:
     (alike,) = found([(tmp_path / "a").as_uri()])
     assert [Path(i.path).name for i in (*alike.traces, *alike.logs)] == [trace.name, log.name]
     tt.fleet_ingest(tmp_path / "a", tmp_path / "set", workers=1)
-    assert tt.open(next((tmp_path / "set" / "runs").iterdir())).telemetry.height == 200
+    assert tt.open(next((tmp_path / "set" / "runs").iterdir())).telemetry.height == 300
     kineto(tmp_path / "a" / "other.pt.trace.json").with_name("other_power.csv").unlink()
     of_each = {j.name: [Path(i.path).name for i in j.logs] for j in found([str(tmp_path / "a")])}
     assert of_each == {"step": [log.name] if name != "smi.csv" else [], "other": []}
