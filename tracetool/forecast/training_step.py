@@ -187,7 +187,7 @@ def divide_training(case: Case) -> Division:
     stated = case.dp or 1  # replicas nobody stated are what is left
     if case.gpus is not None and case.gpus % (each * stated):
         raise BadInput(
-            f"gpus: {case.gpus} is not a multiple of {_product(case)}", "leave it out, or give one"
+            f"gpus: {case.gpus} is not a multiple of {_product(case)}", "leave it out, or give a multiple"
         )
     if case.gpus is not None:
         dp = case.gpus // each

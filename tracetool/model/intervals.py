@@ -17,8 +17,7 @@ _CAP_READING = prior_number("power.cap_reading")
 
 
 #: A time this near its least, or below it, says that the count or the rate is another: it bounds nothing. [1]
-#: By definition of what is near.
-_NEAR = 1.02
+_NEAR = prior_number("time.near_least")
 
 
 def _log_above(least_s: Floats, duration_s: Floats) -> Floats:

@@ -113,11 +113,10 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
         if not chosen or sum(least(i, shortest) + _GAP for i in together) <= width + _GAP:
             chosen.add(place)
     shown = sorted(chosen)
-    for shortest in (_SHORTEST_NAMES[0], _SHORTEST_BESIDE_ENERGY):
-        widths = {i: least(i, shortest) for i in shown}
-        spare = width + _GAP - sum(w + _GAP for w in widths.values())
-        if spare >= 0:
-            break
+    widths = {i: least(i, _SHORTEST_NAMES[0]) for i in shown}
+    if sum(w + _GAP for w in widths.values()) > width + _GAP:
+        widths = {i: least(i, _SHORTEST_BESIDE_ENERGY) for i in shown}
+    spare = width + _GAP - sum(w + _GAP for w in widths.values())
     for i in (i for i in order if i in chosen):
         more = min(columns[i].width() - widths[i], max(spare, 0))
         widths[i] += more
