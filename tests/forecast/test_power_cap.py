@@ -60,6 +60,10 @@ def test_power_and_its_interval_stay_below_the_cap_or_a_note_says_why(name: str)
         assert noted or row["power_w_high"] <= cap * gpus * (1 + 1e-9)
 
 
-def test_a_grid_tells_which_caps_are_not_kept() -> None:
+def test_a_grid_and_a_table_tell_which_caps_are_not_kept() -> None:
     notes = tt.forecast(**CASES["decode"], power_cap_w=[100, 150, 400]).notes
     assert any(note.startswith("2 of 3 cases; the first: a cap of 100 W is not kept") for note in notes)
+    table = pl.DataFrame([{"model": LLAMA, "gpu": "h100-sxm", "power_cap_w": cap} for cap in (100.0, 400.0)])
+    assert any(
+        note.startswith("1 of 2 cases; the first: a cap of 100 W") for note in tt.forecast(table).notes
+    )

@@ -14,6 +14,8 @@ from tracetool.forecast.steps import HostTime, Step, compose
 _HALVINGS: Final = 20
 #: A power this far above the cap is above it. [1] Below the digits that are printed.
 _ABOVE: Final = 1.0001
+#: What a cap is that the GPU draws more than at any clock.
+NOT_KEPT: Final = "is not kept"
 
 
 @dataclass(frozen=True)
@@ -80,4 +82,4 @@ def not_kept(forecast: Forecast, limit_w: float) -> tuple[str, ...]:
     if power_w <= limit_w * _ABOVE:
         return ()
     drawn = f"{power_w:.4g} W at its lowest clock ({forecast.clock_mhz:.4g} MHz)"
-    return (f"a cap of {limit_w:g} W is not kept: the GPU draws {drawn}; figures are of that clock",)
+    return (f"a cap of {limit_w:g} W {NOT_KEPT}: the GPU draws {drawn}; figures are of that clock",)

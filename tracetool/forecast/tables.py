@@ -21,6 +21,7 @@ from tracetool.forecast.figures import Forecast, Part
 from tracetool.forecast.forecast import LESS_SURE, Outcome, forecast_cases
 from tracetool.forecast.grid import expand
 from tracetool.forecast.operator_model import TABLES
+from tracetool.forecast.power_cap import NOT_KEPT
 from tracetool.forecast.replica_memory import BEYOND
 from tracetool.forecast.torch_check import Checked
 from tracetool.forecast.trace_comparison import Compared
@@ -95,6 +96,7 @@ def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any])
     why = next((o.error for o in outcomes if o.forecast is None), "")
     notes = [f"{failed} of {len(outcomes)} cases have no forecast: see the column error; the first: {why}"]
     notes = notes if failed else []
+    notes += [note for note in _notes_of_cases(outcomes) if NOT_KEPT in note]
     return Forecasts(_frame(frame, outcomes), False, notes=(*notes, *_unread(frame, outcomes)))
 
 
