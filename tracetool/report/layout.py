@@ -114,9 +114,10 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
             chosen.add(place)
     shown = sorted(chosen)
     widths = {i: least(i, _SHORTEST_NAMES[0]) for i in shown}
-    if sum(w + _GAP for w in widths.values()) > width + _GAP:
-        widths = {i: least(i, _SHORTEST_BESIDE_ENERGY) for i in shown}
     spare = width + _GAP - sum(w + _GAP for w in widths.values())
+    if spare < 0:
+        widths = {i: least(i, _SHORTEST_BESIDE_ENERGY) for i in shown}
+        spare = width + _GAP - sum(w + _GAP for w in widths.values())
     for i in (i for i in order if i in chosen):
         more = min(columns[i].width() - widths[i], max(spare, 0))
         widths[i] += more
