@@ -13,6 +13,9 @@ from tracetool.forecast.passes import Parallel
 MOVED: Final = (".permute", ".sort", ".unsort", ".unpermute")
 #: What rows that exchange tokens among the GPUs of the experts end in.
 EXCHANGED: Final = (".dispatch", ".combine")
+#: Share of a token's copies for further experts of a server that are sent to it beside the first. [1] A prior:
+#: none with DeepEP's dispatcher, all with Megatron's all-to-all; published runs do not state which they used.
+_COPIES_SENT: Final = 0.5
 #: Number format of tokens between products.
 _MOVES: Final = "bf16"
 
@@ -34,10 +37,10 @@ def trained_experts(rows: Sequence[Row], parallel: Parallel, linked: int, *, fus
 
     Notes
     -----
-    Each token is sent to the servers of its experts once, and to each expert within one: of :math:`s` servers
-    a token with :math:`k` experts chosen evenly reaches :math:`s\,(1 - (1 - 1/s)^k)`. Loads are equal, as a
-    loss holds them. Tokens are laid out by GPU before they are sent and by expert once they have come, and
-    the same backwards.
+    A token with :math:`k` experts chosen evenly reaches :math:`r = s\,(1 - (1 - 1/s)^k)` of :math:`s`
+    servers. DeepEP's dispatcher sends it once to each, Megatron's all-to-all once to each expert: taken is
+    the mean of :math:`r` and :math:`k`. Loads are equal, as a loss holds them. Tokens are laid out by GPU
+    before they are sent and by expert once they have come, and the same backwards.
     """
     chosen = next((float(row["top_k"]) for row in rows if row["op"] == names.MOE), 0.0)
     if not chosen:
@@ -61,10 +64,11 @@ def exchanges_tokens(rows: Sequence[Row]) -> bool:
 
 def _exchanged(row: Row, parallel: Parallel, linked: int, chosen: float) -> Row:
     """Return an exchange between experts that sends each token to its experts alone, not to all GPUs."""
-    servers = max(parallel.ep / max(linked, 1), 1.0)
+    servers, ranks = max(parallel.ep / max(linked, 1), 1.0), float(row["ranks"])
     reached = chosen if servers <= 1.0 else servers * (1.0 - (1.0 - 1.0 / servers) ** chosen)
-    ranks = float(row["ranks"])
-    message = float(row["bytes"]) / ranks * min(reached, ranks) / parallel.tp
+    once = min(reached, ranks)
+    sent_copies = once + _COPIES_SENT * (chosen - reached)
+    message = float(row["bytes"]) / ranks * sent_copies / parallel.tp
     sent = collective(str(row["module"]), "all_to_all", message, float(parallel.ep))
     return {**sent, "count": row["count"]}
 
