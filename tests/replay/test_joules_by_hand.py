@@ -169,7 +169,8 @@ def test_launches_weigh_by_time_where_a_log_tells_their_energy(
         device=0, idle=idle, idle_cause=np.zeros(0, np.int64), shared_s=np.array([[2.0, 1.0]]),
         pieces=SimpleNamespace(rows=np.array([0, 1]), part=np.array([1.0, 0.5])),
     )  # fmt: skip
-    energies: Any = SimpleNamespace(predicted=SimpleNamespace(energy_j=np.array([10.0, 12.0])))
+    predicted = SimpleNamespace(energy_j=np.array([10.0, 12.0]))
+    energies: Any = SimpleNamespace(predicted=predicted, covered=lambda _: None)  # a log of all of the run
     assert Side.of(energies, _stream([3, 3]), parts, np.zeros(4, np.bool_)).weight.tolist() == weight
 
 

@@ -13,8 +13,8 @@ from tracetool.forecast.passes import Parallel
 MOVED: Final = (".permute", ".sort", ".unsort", ".unpermute")
 #: What rows that exchange tokens among the GPUs of the experts end in.
 EXCHANGED: Final = (".dispatch", ".combine")
-#: Share of a token's copies for further experts of a server that are sent to it beside the first. [1] A prior:
-#: none with DeepEP's dispatcher, all with Megatron's all-to-all; published runs do not state which they used.
+#: Share of a token's copies for further experts of a server that are sent to it beside the first. [1] A
+#: prior: none with DeepEP's dispatcher, all with Megatron's all-to-all; runs do not state which they used.
 _COPIES_SENT: Final = 0.5
 #: Number format of tokens between products.
 _MOVES: Final = "bf16"
