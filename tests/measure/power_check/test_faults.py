@@ -252,6 +252,13 @@ def test_a_fault_in_a_log_of_bursts(fault: str, bursts: Logged) -> None:
     _judged(plant(bursts), *expected)
 
 
+def test_a_beat_leaves_attribution_its_readings(step: Logged) -> None:
+    """Integrated power is wrong by it; what ran in each window is known all the same."""
+    checked = STEP["in step with the load"][0](step).checked()
+    assert checked.verdict == "unusable"
+    assert not checked.unusable
+
+
 def test_a_dozen_readings_place_no_work(data: Path) -> None:
     """Eleven readings a second apart, flat but for the last: work in their midst is not ten seconds early."""
     log = read_telemetry(data / "telemetry" / "NLP__modelsFT_nvidia_nvidia_power_gpt2_16.csv", "+00:00")
