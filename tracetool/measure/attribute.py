@@ -15,7 +15,6 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.measure.asked_windows import read_asked_windows, windows_note
 from tracetool.measure.attribute_windows import attributed_windows
 from tracetool.measure.attributed_work import WAITING, Work, work_of_activity
 from tracetool.measure.attribution import ClassEnergy
@@ -41,6 +40,7 @@ from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import logs_beside_activity, telemetry_devices
 from tracetool.measure.prior import read_prior
+from tracetool.measure.requested_windows import read_requested_windows, windows_note
 from tracetool.measure.sensors import read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
@@ -306,7 +306,7 @@ def _attribute(
     source: str,
     pairs: Mapping[int, int],
 ) -> Attribution:
-    asked_windows = read_asked_windows(windows, telemetry) if windows is not None else None
+    requested_windows = read_requested_windows(windows, telemetry) if windows is not None else None
     sensor_values = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
     origin = int(telemetry["time_ns"].drop_nulls().min() or 0)  # type: ignore[arg-type]
     of_device = {
@@ -315,7 +315,7 @@ def _attribute(
             device_work,
             LoggedDevice(logged, pairs[logged], gpu_specs[logged]),
             origin_ns=origin,
-            windows=asked_windows,
+            windows=requested_windows,
             prior=prior,
             sensor_values=sensor_values,
             source=source,
@@ -324,7 +324,7 @@ def _attribute(
     }
     devices = of_device.values()
     of_windows = [one.windows for one in devices if one.windows]
-    windows_j = None if asked_windows is None else window_table(asked_windows, of_windows)
+    windows_j = None if requested_windows is None else window_table(requested_windows, of_windows)
     return Attribution(
         load_schema("energy").conform(pl.concat([one.energy for one in devices], how="diagonal")),
         windows_j,

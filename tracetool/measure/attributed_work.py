@@ -10,8 +10,8 @@ import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
-from tracetool.measure.asked_windows import unit_that_fits
 from tracetool.measure.power_log import PowerLog
+from tracetool.measure.requested_windows import unit_that_fits
 from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.tables.run import Run
 

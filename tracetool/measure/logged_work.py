@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from tracetool.measure.attributed_work import Work, work_of_run
 from tracetool.measure.design_matrix import span_of
 from tracetool.measure.observe import Observation
 from tracetool.measure.power_check.check import CheckedPower, check_telemetry
+from tracetool.measure.power_check.extent import UNCOVERED
 from tracetool.measure.power_log import paired_devices, read_power_logs, telemetry_devices
 from tracetool.tables.run import Run
 
@@ -68,8 +70,8 @@ def work_of_devices(
 
 
 #: A log that covers at least this share of the work's time covers it: stamps of log and trace are not exact.
-#: [1] As of the check of coverage.
-COVERED = 0.99
+#: [1] By definition: what the check of coverage calls good.
+COVERED: Final = 1.0 - UNCOVERED[0]
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def attribute_or_note(
 ) -> tuple[Attribution | None, list[str]]:
     """Return the energies that a run's log measured, None where there are none, and notes with the reason.
 
-    GPUs whose readings ``check-power`` finds unusable are left out: this is the one place that decides.
+    GPUs whose readings ``check-power`` finds unusable are left out, whatever command asks.
 
     Raises
     ------

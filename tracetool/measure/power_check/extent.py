@@ -11,7 +11,7 @@ from tracetool.measure.power_check.finding import Finding, LogCase, graded
 
 #: Share of the work's time without a log: energies of the run are then short by as much. [1] From 1 % on it
 #: is more than a sensor's wander; beyond a half most of the run is not measured.
-_UNCOVERED: Final = (0.01, 0.5)
+UNCOVERED: Final = (0.01, 0.5)
 #: Share of the time lost in gaps. [1] Levels on either side bridge a few per cent.
 _LOST: Final = (0.005, 0.25)
 #: A step between readings this many times the usual one is a gap. [1]
@@ -33,7 +33,7 @@ def coverage(case: LogCase) -> Finding:
     begin, end = case.timeline.busy(np.array([start_s, end_s]))
     whole_s = float(case.timeline.busy.value_s[-1])
     share = float(end - begin) / max(whole_s, 1e-12)
-    verdict = graded(1.0 - share, *_UNCOVERED)
+    verdict = graded(1.0 - share, *UNCOVERED)
     if share <= 0.0:
         shift_s = case.log.time_s[0] - case.timeline.span_s[0]
         hours = round(shift_s / 900.0) / 4.0

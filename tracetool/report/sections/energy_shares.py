@@ -44,13 +44,14 @@ def where(page: RunPage) -> Section | None:
     shown = [(f, c) for f, c in colors.items() if c != OTHER]
     if len(shown) < len(colors):
         shown.append(("other families", OTHER))
-    share = 100 * float(page.rows["of_log_j"].sum()) / (page.energy_j() or 1.0)
-    rest = f"{share:.0f} % of this energy was measured, the rest is predicted"
-    told = {"100": "All of this energy was measured", "0": "All of this energy is predicted"}
+    share = round(100 * float(page.rows["of_log_j"].sum()) / (page.energy_j() or 1.0), 2)
+    known = f"{share:.0f} % of this energy was measured, the rest is predicted"
+    if share in (0.0, 100.0):
+        known = f"All of this energy {'was measured' if share else 'is predicted'}"
     return Section(
         "where",
         "Where the joules go",
-        f"Areas are joules; idle gaps are not shown. {told.get(f'{share:.4g}', rest)}.",
+        f"Areas are joules; idle gaps are not shown. {known}.",
         f'<div class="tabs">{"".join(tabs)}</div>{legend_html(shown)}',
     )
 

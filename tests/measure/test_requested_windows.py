@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tracetool.core.errors import BadInput
-from tracetool.measure.asked_windows import read_asked_windows, windows_note
+from tracetool.measure.requested_windows import read_requested_windows, windows_note
 
 EPOCH_US = 1_700_000_000_000_000
 LOG = pl.DataFrame({"time_ns": (EPOCH_US + np.arange(0, 5_000_000, 20_000)) * 1000, "power_w": [300.0] * 250})
@@ -34,13 +34,13 @@ def test_windows_wholly_outside_the_log_are_refused_with_the_likely_unit(
     file = _table(tmp_path, *(((EPOCH_US + s * 1e6) * scale, (EPOCH_US + (s + 1) * 1e6) * scale)
                               for s in (1, 2)))  # fmt: skip
     with pytest.raises(BadInput, match="no window overlaps the power log") as fault:
-        read_asked_windows(file, LOG)
+        read_requested_windows(file, LOG)
     assert fix in str(fault.value.fix)
 
 
 def test_windows_of_which_one_overlaps_are_read(tmp_path: Path) -> None:
     file = _table(tmp_path, (EPOCH_US + 1_000_000, EPOCH_US + 2_000_000), (5, 6))
-    assert read_asked_windows(file, LOG).height == 2
+    assert read_requested_windows(file, LOG).height == 2
 
 
 def test_windows_without_energy_are_counted() -> None:

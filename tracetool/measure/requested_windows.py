@@ -1,4 +1,4 @@
-"""Windows of time whose energy is asked: read, and held against the log that is to measure them."""
+"""Windows of time whose energy is requested: read, and compared with the log that is to measure them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted
 from tracetool.tables.activity_table import read_windows
 
-#: Units a time may be written in where microseconds are asked, and what brings it to those. By definition.
+#: Units a time may be written in where microseconds are expected, and what brings it to those. By definition.
 _UNITS: Final = {"milliseconds": 1e3, "seconds": 1e6}
 _US: Final = 1e-3  # of a nanosecond
 
@@ -35,7 +35,7 @@ def unit_that_fits(start: float, end: float, first: float, last: float) -> str |
     return next(fits, None)
 
 
-def read_asked_windows(path: str | os.PathLike[str], telemetry: pl.DataFrame) -> pl.DataFrame:
+def read_requested_windows(path: str | os.PathLike[str], telemetry: pl.DataFrame) -> pl.DataFrame:
     """Return the windows of a table: ``start_us``, ``end_us``.
 
     Parameters
