@@ -174,3 +174,18 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str, fau
     table.write_text("op,dtype,m,n,k\ngemm,bf16,64,64,64\n", "utf-8")
     with pytest.raises(BadInput, match=fault):
         predict(table, gpu="a100-sxm", clock="1000", calibration=[file])
+
+
+def test_an_unusable_log_gives_no_coefficient_of_power(tmp_path: Path) -> None:
+    head, *lines = (SAMPLES / "a100_generation_power.csv").read_text("utf-8").splitlines()
+    watt = next(i for i, name in enumerate(head.split(",")) if "power.draw" in name)
+    stuck = [",".join([*c[:watt], " 70.10 W", *c[watt + 1 :]]) for c in (line.split(",") for line in lines)]
+    log = tmp_path / "power.csv"
+    log.write_text("\n".join([head, *stuck]), "utf-8")
+    trace = SAMPLES / "a100_generation.pt.trace.json.gz"
+    made = ingest([trace], [log], tz="-05:00", gpu=None, out=tmp_path / "stuck.tracetool")
+    with pytest.raises(BadInput, match="power log is unusable"):
+        calibrate([made.path], "a100-sxm", part="power")
+    by_times = calibrate([made.path, operators(tmp_path / "norms.csv", 1.3)], "a100-sxm")
+    assert "[power]" not in by_times.toml
+    assert any("unusable" in note and "stuck.tracetool" in note for note in by_times.notes)

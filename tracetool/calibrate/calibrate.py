@@ -21,7 +21,10 @@ from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.names import variant_notes
+from tracetool.measure.attribute import SEE_CHECKS
+from tracetool.replay.measured_energy import why_unusable
 from tracetool.sources.repeated_files import without_repeats
+from tracetool.tables.run import Run
 from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PARTS", "CalibrationResult", "calibrate"]
@@ -78,10 +81,13 @@ def _calibrated(
     requested_part, part = part, part or ("power" if any(has_power(path) for path in sources) else "time")
     read: list[Measured] = []
     timed: list[Timed] = []
+    unmeasured: list[str] = []
     for number, path in enumerate(sources):
         reporter.step(f"reading {os.fspath(path)}", number / (len(sources) + 2))
         # A table of durations has no power, an idle curve no shapes: each serves the part it can.
-        if part != "time":
+        if requested_part != "power" and is_run_path(path) and (fault := why_unusable(Run.open(path))):
+            unmeasured.append(f"{path.name}: power is not fitted: {fault}; {SEE_CHECKS}")
+        elif part != "time":
             read.append(
                 read_measured_run(path, gpu_spec) if is_run_path(path) else read_measured(path, gpu_spec)
             )
@@ -90,7 +96,9 @@ def _calibrated(
     reporter.step("fitting", len(sources) / (len(sources) + 2))
     power = calibrate_power(gpu_spec, read) if read else None
     if power is None or part != "power":
-        return _with_times(gpu_spec, fit_times(timed, gpu_spec), power)
+        fitted = _with_times(gpu_spec, fit_times(timed, gpu_spec), power)
+        return replace(fitted, notes=(*unmeasured, *fitted.notes))
+    power = replace(power, notes=(*unmeasured, *power.notes))
     if requested_part is None and any(_has_times(path, gpu_spec) for path in sources):
         note = "times of these operators were left aside: --part both fits their time laws too"
         return replace(power, notes=(*power.notes, note))

@@ -23,6 +23,7 @@ from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.time_files import time_calibration_of
+from tracetool.replay.measured_energy import why_unusable
 from tracetool.replay.operator_tables import load_table, read_table
 from tracetool.replay.recording_conditions import recorded
 from tracetool.replay.run_rows import run_rows
@@ -154,7 +155,7 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
 
 
 def has_power(path: str | os.PathLike[str]) -> bool:
-    """Return whether a table states power or energy, or a run has a power log.
+    """Return whether a table states power or energy, or a run has a usable power log.
 
     Raises
     ------
@@ -162,7 +163,8 @@ def has_power(path: str | os.PathLike[str]) -> bool:
         If it cannot be read.
     """
     if is_run_path(path):
-        return bool(Run.open(path).table("telemetry").height)
+        run = Run.open(path)
+        return bool(run.table("telemetry").height) and not why_unusable(run)
     columns = with_our_names(load_table(Path(path))).columns
     return not {"op", "duration_us"} <= set(columns) or bool({"power_w", "energy_j"} & set(columns))
 

@@ -17,9 +17,10 @@ from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
-from tracetool.measure.attribute import attribute_run
+from tracetool.measure.attribute import SEE_CHECKS, attribute_run
 from tracetool.measure.timeline import ACTIVE_IDLE
 from tracetool.model.timing import time_rows
+from tracetool.replay.measured_energy import why_unusable
 from tracetool.replay.recording_conditions import Recorded, recorded, recorded_gpu
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.unnamed_gpu import check_maker
@@ -40,11 +41,13 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     Raises
     ------
     BadInput
-        If the run has no power log, was recorded on another GPU, or its log identifies nothing.
+        If the run has no usable power log, was recorded on another GPU, or its log identifies nothing.
     """
     name = os.fspath(path)
     run = Run.open(path)
     check_gpu(run, gpu)
+    if verdict := why_unusable(run):
+        raise BadInput.in_file(name, verdict, SEE_CHECKS)
     energy = attribute_run(run, gpu=gpu.name).energy
     signatures, rows = run_rows(run)
     conditions = recorded(run, rows, gpu)
