@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 
 from tests.families.test_collectives import KINDS, MB, collectives, seconds
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.pricing import split_by_law
+from tracetool.families.transfers.fabric import servers_of
 from tracetool.families.transfers.problem import message_of
 from tracetool.families.transfers.servers import adapter_bytes, link_s
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import row_pieces
 
 GIB = 2.0**30
+
+
+def apart(rows: OperatorColumns, stride: float) -> OperatorColumns:
+    """Return collectives whose ranks are so far apart in number."""
+    return OperatorColumns(rows.family, {**rows.columns, "rank_stride": np.full(len(rows), float(stride))})
 
 
 @pytest.mark.parametrize(
@@ -48,6 +55,30 @@ def test_an_adapter_carries_its_share_of_a_ring_and_all_that_leaves_of_sends() -
 )  # fmt: skip
 def test_only_servers_with_adapters_reach_others_by_them(gpu: str, ranks: int, law: str) -> None:
     assert split_by_law("collective", collectives(MB, ranks), load_gpu(gpu))[0][0].name == law
+
+
+@pytest.mark.parametrize(
+    ("gpu", "ranks", "stride", "servers"),
+    [
+        ("h100-sxm", 8, 1, 1), ("h100-sxm", 8, 8, 8), ("h100-sxm", 8, 4, 4), ("h100-sxm", 2, 4, 1),
+        ("h100-sxm", 2, 64, 2), ("gb200", 8, 8, 1), ("gb200", 18, 8, 2),
+    ],
+)  # fmt: skip
+def test_ranks_apart_in_number_are_of_more_servers(gpu: str, ranks: int, stride: int, servers: int) -> None:
+    rows, target = apart(collectives(GIB, ranks), stride), load_gpu(gpu)
+    assert servers_of(message_of(rows), target).tolist() == [servers]
+    law = "collective" if servers == 1 else "collective_servers"
+    assert split_by_law("collective", rows, target)[0][0].name == law
+
+
+def test_replicas_of_one_gpu_a_server_have_one_adapter_each() -> None:
+    """Eight replicas of eight GPUs: each ring has 50 GB/s, the eight of a server together 400."""
+    for kind, sent in (("all_reduce", 2.0 * 7 / 8), ("reduce_scatter", 7 / 8)):
+        rows = apart(collectives(GIB, 8, kind, implementation="NCCL"), 8)
+        bus = sent * GIB / seconds(rows, "h100-sxm")[0]
+        assert 40e9 < bus < 50e9
+        pieces = row_pieces(rows, load_gpu("h100-sxm")).pieces
+        assert pieces.work.link_bytes.tolist() == [0.0]  # none over the links inside a server
 
 
 @pytest.mark.parametrize("kind", KINDS)

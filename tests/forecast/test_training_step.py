@@ -121,6 +121,15 @@ def test_replicas_keep_the_passes_and_exchange_gradients_beside_them() -> None:
     assert eight["exposed_exchange_ms"] < eight["gradients_ms"] + eight["weights_ms"]
 
 
+def test_replicas_of_whole_servers_exchange_through_one_adapter_a_gpu() -> None:
+    """Eight H100 a replica: the others are in other servers, 50 GB/s away in place of NVLink's 450."""
+    weights = 8.03e9 / 8
+    gradients = weights * 2 * 7 / 8  # in 16 bits, reduced and scattered among eight
+    spread = facts(tp=8, dp=8, gbs=64)
+    assert 0.9 < gradients / 50e9 / (spread["gradients_ms"] * 1e-3) <= 1.0
+    assert spread["gradients_ms"] > 5.0 * facts(tp=1, dp=8, gbs=64)["gradients_ms"] / 8
+
+
 def test_formats_of_fewer_bits_take_less_time() -> None:
     wide, half, narrow = (one(dtype=d)["step_ms"] for d in ("fp32", "bf16", "fp8"))
     assert narrow < half < wide

@@ -13,7 +13,7 @@ import numpy as np
 from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
-from tracetool.families.transfers.servers import between_servers
+from tracetool.families.transfers.fabric import has_adapters
 from tracetool.forecast.case import SERVED, SINGLE, Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
@@ -136,7 +136,7 @@ def _beyond_peer_links(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
         return ()
     most = max(float(part.row["ranks"]) for part in between)
     share_text = f"{100 * share:.0f} % of the time is exchange"
-    if between_servers(np.array([most]), gpu)[0]:
+    if has_adapters(gpu):
         adapter = f"a network adapter of {8e-9 * gpu.nic_bytes_per_s:g} Gb/s beside each GPU"
         domains = f"{math.ceil(most / gpu.link_ranks)} groups of up to {gpu.link_ranks} {gpu.name}"
         return (f"{share_text} among {domains} that peer links join: {adapter} is assumed, not measured",)

@@ -74,15 +74,31 @@ def _sampled(row: Row) -> bool:
 
 
 def _shared(
-    stage: Stage, plan: TrainingPlan, division: Division, dense: float, experts: float, *, fused: bool
+    stage: Stage,
+    plan: TrainingPlan,
+    division: Division,
+    dense: float,
+    experts: float,
+    *,
+    fused: bool,
 ) -> Stage:
-    """Return a stage whose experts concern only the replicas with the same ones."""
+    """Return a stage whose experts concern only the replicas with the same ones.
+
+    GPUs that share a layer are neighbors, replicas so far apart (ranks of Megatron-LM, ``tp-cp-ep-dp-pp``).
+    """
+    parallel = division.parallel
     all_weights, share = dense + experts, replicas_of_experts(division)
     if stage.name in EXCHANGES:
         (row,) = stage.rows
+        groups = ((dense, plan.replicas, parallel.tp), (experts, share, parallel.tp * parallel.dp))
         exchanges = [
-            {**row, "bytes": float(row["bytes"]) * weights / all_weights, "ranks": float(ranks)}
-            for weights, ranks in ((dense, plan.replicas), (experts, share))
+            {
+                **row,
+                "bytes": float(row["bytes"]) * weights / all_weights,
+                "ranks": float(ranks),
+                "rank_stride": float(apart),
+            }
+            for weights, ranks, apart in groups
             if weights and ranks > 1
         ]
         return replace(stage, rows=exchanges)

@@ -17,7 +17,7 @@ from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficient, Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.families.transfers.custom import Shots, limits_of, shots
-from tracetool.families.transfers.fabric import peer_links, through_host
+from tracetool.families.transfers.fabric import between_servers, peer_links, through_host
 from tracetool.families.transfers.host import carry_through_host, one_shot_through_host
 from tracetool.families.transfers.implementation import (
     CUSTOM,
@@ -30,7 +30,7 @@ from tracetool.families.transfers.implementation import (
 )
 from tracetool.families.transfers.nccl import carry
 from tracetool.families.transfers.problem import MEMORY_PER_WIRE, Message, message_of
-from tracetool.families.transfers.servers import between_servers, carry_between_servers
+from tracetool.families.transfers.servers import carry_between_servers
 from tracetool.hardware.gpu import Gpu
 
 #: Kinds of rows that err differently: of each library, of another, launched from Python, of none stated.
@@ -163,8 +163,8 @@ def _kind_of(rows: OperatorColumns) -> Ints:
 
 def choose_fabric(rows: OperatorColumns, gpu: Gpu) -> Ints:
     """Return 0 where peer links join the ranks, 1 where the host does, 2 where adapters do. Shape (n,)."""
-    ranks = rows.number("ranks", 2.0)
-    return np.where(between_servers(ranks, gpu), 2, through_host(ranks, gpu)).astype(np.int64)
+    message = message_of(rows)
+    return np.where(between_servers(message, gpu), 2, through_host(message, gpu)).astype(np.int64)
 
 
 OVER_LINKS = Law(

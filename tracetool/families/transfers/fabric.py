@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.families.transfers.problem import Message
 from tracetool.hardware.gpu import Gpu
 
 #: Ranks from which a switch adds what they send: of two, each is the other's only peer. [1] As measured:
@@ -38,6 +41,26 @@ def peer_links(ranks: Floats, gpu: Gpu) -> PeerLinks:
     return PeerLinks(gpu.link_rate(ranks), latency_s, latency_s - launch_s, launch_s, adds)
 
 
-def through_host(ranks: Floats, gpu: Gpu) -> Bools:
-    """Return which ranks no peer link joins, so that they go through PCIe and the host. Shape (n,)."""
-    return ranks > gpu.link_ranks
+def servers_of(message: Message, gpu: Gpu) -> Floats:
+    """Return the number of servers, or racks, that hold a message's ranks. Shape (n,). [1]
+
+    Each holds as many GPUs as peer links join, numbered one after another; of ranks that are not neighbors
+    it holds fewer, one where their numbers are as far apart.
+    """
+    of_server = np.maximum(np.floor(gpu.link_ranks / message.stride), 1.0)
+    return np.ceil(message.ranks / of_server)
+
+
+def has_adapters(gpu: Gpu) -> bool:
+    """Return whether servers of a GPU have a network adapter beside each, and peer links inside."""
+    return gpu.link_ranks > 1 and gpu.nic_bytes_per_s > 0.0
+
+
+def between_servers(message: Message, gpu: Gpu) -> Bools:
+    """Return which ranks are of several servers, each GPU with a network adapter of its own. Shape (n,)."""
+    return np.asarray((servers_of(message, gpu) > 1.0) & has_adapters(gpu))
+
+
+def through_host(message: Message, gpu: Gpu) -> Bools:
+    """Return which ranks neither peer links nor adapters join: they go through PCIe and the host."""
+    return np.asarray((servers_of(message, gpu) > 1.0) & ~between_servers(message, gpu))

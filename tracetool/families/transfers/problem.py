@@ -31,6 +31,7 @@ class Message:
 
     bytes: Floats  # the whole message, as the kind counts it [B]
     ranks: Floats  # [1]
+    stride: Floats  # from one rank to the next in the numbers of all of them: 1 where they are neighbors [1]
     ring_bytes: Floats  # what each rank sends in a ring [B]
     steps: Floats  # of a ring, one message to the next rank each [1]
     sends: Bools  # to each peer by itself: all-to-all, send
@@ -47,7 +48,7 @@ class Message:
 
 
 def message_of(rows: OperatorColumns) -> Message:
-    """Return the messages of rows: ``bytes`` among ``ranks``, of a ``kind``."""
+    """Return the messages of rows: ``bytes`` among ``ranks``, of a ``kind``, ``rank_stride`` apart."""
     size, ranks = rows.number("bytes", 0.0), np.maximum(rows.number("ranks", 2.0), 1.0)
     kinds, place = rows.distinct("kind")
     plain = [kind.lower().replace("_", "").replace("-", "") for kind in kinds]
@@ -60,6 +61,7 @@ def message_of(rows: OperatorColumns) -> Message:
     return Message(
         bytes=size,
         ranks=ranks,
+        stride=np.maximum(rows.number("rank_stride", 1.0), 1.0),
         ring_bytes=size * np.where(factor > 0.0, factor * peers / ranks, 1.0),
         steps=np.where(reduces_all, 2.0 * peers, peers),
         sends=np.array([any(word in kind for word in _SENDS) for kind in plain])[place],

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.transfers.fabric import peer_links
+from tracetool.families.transfers.fabric import between_servers, peer_links, servers_of, through_host
 from tracetool.families.transfers.nccl import LL, LL128, SENDS_LL, Carried, carry, protocols
 from tracetool.families.transfers.problem import Message, message_of
 from tracetool.hardware.gpu import Gpu
@@ -26,11 +26,6 @@ _DATA_SHARE: Final = {LL: 0.5, SENDS_LL: 0.5, LL128: 120.0 / 128.0}
 _ADDED: Final = 0.5
 
 
-def between_servers(ranks: Floats, gpu: Gpu) -> Bools:
-    """Return which ranks are of several servers, each GPU with a network adapter of its own. Shape (n,)."""
-    return np.asarray((ranks > gpu.link_ranks) & (gpu.link_ranks > 1) & (gpu.nic_bytes_per_s > 0.0))
-
-
 def carry_between_servers(message: Message, gpu: Gpu, c: Mapping[str, float]) -> Carried:
     """Return the time and traffic of each message among the GPUs of several servers, as many of each.
 
@@ -38,24 +33,32 @@ def carry_between_servers(message: Message, gpu: Gpu, c: Mapping[str, float]) ->
     adapter, so that each adapter carries its share of what the ring sends, beside the peer links. All-reduces
     take as many steps as a tree of servers.
     """
-    servers, inside = _servers(message.ranks, gpu), _inside(message, gpu)
+    servers, inside = servers_of(message, gpu), _inside(message, gpu)
     local = np.ceil(message.ranks / servers)
     links = peer_links(local, gpu)
     slowest = np.minimum(links.bytes_per_s, _adapters_per_rank(message, gpu) * gpu.nic_bytes_per_s)
-    protocol = protocols(inside, replace(links, bytes_per_s=slowest))
+    # of ranks that are alone in their servers the whole ring decides: inside nothing moves
+    alone = local <= 1.0
+    decides = replace(
+        inside,
+        ranks=np.where(alone, message.ranks, inside.ranks),
+        steps=np.where(alone, message.steps, inside.steps),
+    )
+    protocol = protocols(decides, replace(links, bytes_per_s=slowest))
     within = carry(inside, links, c, protocol)
+    link_bytes = np.where(alone, 0.0, within.link_bytes)
     data = np.array([_DATA_SHARE.get(number, 1.0) for number in protocol.tolist()])
     share = data * np.where(message.sends, c["nic_sends_share"], c["nic_share"])
     low_latency = np.isin(protocol, tuple(_DATA_SHARE))
     hop_s = np.where(low_latency, c["nic_low_latency_us"], c["nic_simple_us"]) * 1e-6
     sent_s = adapter_bytes(message, gpu) / (share * gpu.nic_bytes_per_s)
     seconds = np.maximum(within.seconds, sent_s) + _hops(message, servers) * hop_s
-    return Carried(seconds, within.link_bytes)
+    return Carried(seconds, link_bytes)
 
 
 def adapter_bytes(message: Message, gpu: Gpu) -> Floats:
     """Return the bytes each adapter sends: its share of a ring's, or what leaves the server of sends. [B]"""
-    servers = _servers(message.ranks, gpu)
+    servers = servers_of(message, gpu)
     elsewhere = message.bytes * (1.0 - 1.0 / servers)
     return np.where(message.sends, elsewhere, message.ring_bytes / _adapters_per_rank(message, gpu))
 
@@ -72,31 +75,25 @@ def link_s(rows: OperatorColumns, gpu: Gpu, link_bytes: Floats, *, least: bool =
     least : bool
         The time that no exchange undercuts: of all-reduces with a network that adds.
     """
-    ranks = rows.number("ranks", 2.0)
-    over_links = link_bytes / gpu.link_rate(ranks)
-    spent = np.where(ranks <= gpu.link_ranks, over_links, link_bytes / gpu.pcie_bytes_per_s)
-    between = between_servers(ranks, gpu)
+    message = message_of(rows)
+    over_links = link_bytes / gpu.link_rate(message.ranks)
+    spent = np.where(through_host(message, gpu), link_bytes / gpu.pcie_bytes_per_s, over_links)
+    between = between_servers(message, gpu)
     if not between.any():
         return spent
-    message = message_of(rows)
     added = _ADDED if least else 1.0
     sent = adapter_bytes(message, gpu) * np.where(message.reduces_all, added, 1.0) / gpu.nic_bytes_per_s
     return np.where(between, np.maximum(over_links, sent), spent)
 
 
-def _servers(ranks: Floats, gpu: Gpu) -> Floats:
-    """Return the number of servers that hold the ranks. [1]"""
-    return np.ceil(np.maximum(ranks, 1.0) / gpu.link_ranks)
-
-
 def _adapters_per_rank(message: Message, gpu: Gpu) -> Floats:
-    """Return the adapters a ring's bytes are divided among: one beside each GPU of a server. [1]"""
-    return np.where(message.sends, 1.0, message.ranks / _servers(message.ranks, gpu))
+    """Return the adapters a ring's bytes are divided among: one beside each of its GPUs of a server. [1]"""
+    return np.where(message.sends, 1.0, message.ranks / servers_of(message, gpu))
 
 
 def _inside(message: Message, gpu: Gpu) -> Message:
     """Return what a server's GPUs exchange over their peer links of each message."""
-    servers = _servers(message.ranks, gpu)
+    servers = servers_of(message, gpu)
     local = np.ceil(message.ranks / servers)
     whole = message.reduces_all
     return replace(

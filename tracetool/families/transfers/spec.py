@@ -18,7 +18,7 @@ COLLECTIVE = Family(
     count=collective_work,
     laws=("collective", "collective_host", "collective_servers"),
     choose=choose_fabric,
-    table=(TableOperator("collective", ("bytes", "ranks"), ("kind",), dtype=False),),
+    table=(TableOperator("collective", ("bytes", "ranks"), ("kind", "rank_stride"), dtype=False),),
     words=(UserWords(0, "collective", "allreduce allgather alltoall reducescatter"),),
 )
 
