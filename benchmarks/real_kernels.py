@@ -6,7 +6,7 @@ DATA_ROOT is ../shared/data by default.
 Each trace goes through ``ingest`` and ``predict --anchor none`` as anybody's would; with ``others`` through
 ``--anchor others``: each signature from those of other shapes in its run, its own shape left out. Counted are
 signatures whose sizes the trace states: none whose size its own time had to tell, none priced at a family's
-usual rate.
+usual rate, no collective whose other ranks are in no trace: what it waited for them is in its time.
 ``traces`` prints a line for each trace too. ``spreads`` fits what a trace adds to the band of each law
 (``traced.spread`` of ``hardware/priors.toml``) and says how much the bands hold of traces left out whole.
 The pages of families say which laws had seen such runs.
@@ -73,12 +73,13 @@ def compared(root: Path, *, from_others: bool = False) -> pl.DataFrame:
             except TracetoolError:
                 continue
             bands = pl.DataFrame(
-                _bands(run, predicted.gpu), schema={"signature": pl.Int64, "band": pl.String}
+                _bands(run, predicted.gpu),
+                schema={"signature": pl.Int64, "band": pl.String, "waits": pl.Boolean},
             )
         rows = predicted.signatures.filter((pl.col("inferred") == "") & (pl.col("basis") != "family rate"))
         rows = rows.with_columns(pl.col("signature").cast(pl.Int64)).join(bands, on="signature", how="left")
         of_traces.append(
-            rows.select(
+            rows.filter(~pl.col("waits")).select(
                 pl.lit(path.name).alias("trace"),
                 pl.lit(predicted.gpu).alias("gpu"),
                 *("family", "name", "basis", "launches", "band", "duration_us"),
@@ -91,12 +92,13 @@ def compared(root: Path, *, from_others: bool = False) -> pl.DataFrame:
 
 
 def _bands(run: Run, gpu_name: str) -> dict[str, list[object]]:
-    """Return the name of the band of each signature."""
+    """Return the name of the band of each signature, and whether it waited for ranks that are not there."""
     gpu = load_gpu(gpu_name)
     _, rows = run_rows(run, gpu)
     return {
         "signature": rows.number("signature").astype(np.int64).tolist(),
         "band": band_names(rows, gpu).tolist(),
+        "waits": (rows.number("keeps_waits", 0.0) > 0).tolist(),
     }
 
 

@@ -35,7 +35,7 @@ SPELLINGS: Final[dict[str, str]] = {
     "c10::bfloat16": "bf16", "bfloat16": "bf16", "__nv_bfloat16": "bf16", "hip_bfloat16": "bf16",
     "long int": "int64", "long": "int64", "int64_t": "int64", "int": "int32", "int32_t": "int32",
     "short": "int16", "short int": "int16", "signed char": "int8", "char": "int8", "int8_t": "int8",
-    "unsigned char": "uint8", "uint8_t": "uint8", "bool": "bool",
+    "unsigned char": "uint8", "uint8_t": "uint8", "byte": "uint8", "bool": "bool",
     "c10::float8_e4m3fn": "fp8", "c10::float8_e4m3fnuz": "fp8", "c10::float8_e5m2": "fp8",
     "c10::float8_e5m2fnuz": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8", "e5m2": "fp8",
     "float8_e4m3": "fp8", "float8_e5m2": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2fnuz": "fp8",

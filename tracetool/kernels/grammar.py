@@ -29,7 +29,7 @@ TEXTS: Final = (
 NUMBERS: Final = (
     "tile_m", "tile_n", "tile_k", "stages", "split_k", "warps", "threads", "head_dim", "head_dim_v", "align", "ctas_per_mma",
     "vec", "operands", "depth", "log2_elements", "max_threads", "out_vec", "elements_per_thread", "groups", "winograd_tile",
-    "element_bytes",
+    "element_bytes", "rank_count",
 )  # fmt: skip
 FLAGS: Final = ("causal", "paged", "persistent", "dropout", "gated")
 
@@ -82,6 +82,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "groups": "convolution groups",
     "winograd_tile": "output tile edge of the Winograd transform",
     "element_bytes": "bytes per element where the format itself is not stated",
+    "rank_count": "GPUs that a library's own all-reduce was compiled for",
     "causal": "scores above the diagonal are skipped",
     "paged": "keys and values lie in pages",
     "persistent": "blocks stay and take tiles in turn, so the grid does not count tiles",

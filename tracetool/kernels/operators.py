@@ -15,7 +15,7 @@ from tracetool.kernels.shapes import read_shapes, streaming
 SHAPES: Final = (
     "batch", "m", "n", "k", "channels", "height", "width", "filters", "kernel_h", "kernel_w", "stride", "padding",
     "conv_groups", "q_len", "kv_len", "heads", "kv_heads", "window", "tokens", "hidden", "intermediate", "top_k",
-    "experts", "rows", "cols", "state", "elements", "reads", "writes", "ranks", "bytes",
+    "experts", "rows", "cols", "state", "elements", "reads", "writes", "bytes",
 )  # fmt: skip
 #: The columns of ``signatures`` that state a call.
 ARGUMENTS: Final = ("operator_name", "input_dims", "input_list_dims", "input_types", "concrete_inputs")

@@ -111,7 +111,7 @@ def _complete(signatures: pl.DataFrame) -> pl.DataFrame:
     numbers = (
         *(f"{a}_{x}" for a in ("grid", "block") for x in "xyz"),
         *("registers_per_thread", "shared_static_bytes", "shared_dynamic_bytes", "bytes"),
-        *("launches", "duration_median_ns"),
+        *("ranks", "rank_stride", "launches", "duration_median_ns"),
     )
     have = set(signatures.columns)
     frame = as_lists(signatures).with_columns(
@@ -128,7 +128,7 @@ def _complete(signatures: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(c).cast(pl.Float64) for c in numbers[:6]),
         pl.col("registers_per_thread").cast(pl.Float64).alias("registers"),
         shared.cast(pl.Float64).alias("shared_bytes"),
-        pl.col("bytes").cast(pl.Float64),
+        *(pl.col(c).cast(pl.Float64) for c in ("bytes", "ranks", "rank_stride")),
         pl.col("launches").cast(pl.Float64),
         (pl.col("duration_median_ns").cast(pl.Float64) / 1e3).alias("duration_us"),
     ).with_columns(_volume("grid").alias("blocks"), _volume("block").alias("block_threads"))

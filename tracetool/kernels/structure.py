@@ -62,7 +62,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     DataFrame, n rows in the same order
         The columns of :func:`classify_names` (families refined by the operator), the numbers of
         :data:`tracetool.kernels.operators.SHAPES`, ``bytes`` [B], ``blocks`` (grid product),
-        ``threads`` (per block), ``registers`` (per thread), ``shared_bytes`` (per block) [B],
+        ``ranks`` and ``rank_stride`` (of collectives), ``threads`` (per block), ``registers`` (per thread), ``shared_bytes`` (per block) [B],
         ``duration_us`` (median) [us], ``kind`` (of a collective or copy), ``computes`` (of elementwise
         kernels and norms) and ``shape_source``
         (operator, grid, bytes or none). ``priced_as`` names the family whose law prices a helper of an
@@ -144,6 +144,7 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         writes.alias("writes"),
         pl.col("call_walked_dims").alias("walked_dims"),
         pl.coalesce("bytes", pl.when(message).then("call_bytes")).alias("bytes"),
+        pl.coalesce("ranks", pl.when(family == names.COLLECTIVE).then("rank_count")).alias("ranks"),
         # counts of an operator are in its own format; an opaque element has only a size
         pl.when(streams & (plain | main))
         .then(pl.coalesce("call_dtype", named, sized))

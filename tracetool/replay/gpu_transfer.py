@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.timing import time_rows
 
@@ -36,7 +37,8 @@ def on_gpu(rows: OperatorColumns, recorded: Gpu, target: Gpu) -> OperatorColumns
     Rows whose shapes are known: :math:`t_2 = t_1\, m_2 / m_1`, the model's times on both GPUs, the
     build of the kernel (tiles, launch geometry) forgotten on the second. Rows whose work is not known:
     their core-bound part scales with vector FLOP/s, their memory-bound part with bandwidth, their fixed
-    part not at all.
+    part not at all. Collectives that waited for ranks the run does not hold (``keeps_waits``): the model's
+    time is carried over as far as its interval explains what was measured, the wait beyond is kept.
     """
     boost = np.array([target.clock_boost_mhz])
     clock = rows.number("recorded_clock_mhz", recorded.clock_boost_mhz)
@@ -61,6 +63,8 @@ def on_gpu(rows: OperatorColumns, recorded: Gpu, target: Gpu) -> OperatorColumns
     recorded_total = recorded_times.core_s[:, 0] + recorded_times.memory_s[:, 0] + recorded_times.fixed_s
     rate: Floats = np.divide(split, recorded_total, out=np.ones(len(rows)), where=recorded_total > 0)
     scale = np.where(has_shape, ratio, rate)
+    kept = has_shape & (rows.number("keeps_waits", 0.0) > 0) & (measured > 0)
+    scale = np.where(kept, _with_wait(measured * 1e-6, recorded_times, ratio), scale)
     columns = {
         **free.columns,
         "duration_us": measured * scale,
@@ -71,6 +75,13 @@ def on_gpu(rows: OperatorColumns, recorded: Gpu, target: Gpu) -> OperatorColumns
     }
     columns.pop("power_w", None)
     return replace(free, columns=columns)
+
+
+def _with_wait(measured_s: Floats, recorded: Timing, ratio: Floats) -> Floats:
+    """Return the ratio of times whose part beyond the model's interval is a wait, which stays. Shape (n,)."""
+    explained = np.minimum(measured_s, recorded.duration_s[:, 0] * recorded.high[:, 0])
+    share = np.divide(explained, measured_s, out=np.ones(len(ratio)), where=measured_s > 0)
+    return np.asarray(share * ratio + (1.0 - share))
 
 
 def without_build(rows: OperatorColumns, which: Bools) -> OperatorColumns:

@@ -14,6 +14,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 from tracetool.families.transfers.problem import over_link
 from tracetool.hardware.gpu import Gpu
+from tracetool.replay.collective_ranks import with_ranks
 from tracetool.replay.operator_tables import as_columns
 from tracetool.tables.run import Run
 
@@ -97,9 +98,9 @@ def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorCo
     """Return the run's signatures in row order and the same rows as columns of the model.
 
     Beside shapes and launch geometry the columns hold ``duration_us``, the mean over the launches of
-    a signature: its launches add up to the time that was measured; and what ran beside them
-    (:func:`with_traffic_beside`). ``gpu`` is the one it ran on, where the trace does
-    not tell.
+    a signature: its launches add up to the time that was measured; the ranks of collectives
+    (:func:`with_ranks`); and what ran beside them (:func:`with_traffic_beside`). ``gpu`` is the one it ran
+    on, where the trace does not tell.
 
     Raises
     ------
@@ -125,5 +126,5 @@ def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorCo
     ).to_series()
     if "bytes" not in columns.columns:
         columns = columns.with_columns(signatures["bytes"].cast(pl.Float64))
-    rows = with_traffic_beside(run, as_columns(columns, family))
+    rows = with_traffic_beside(run, with_ranks(run, as_columns(columns, family)))
     return signatures.with_columns(family.alias("family")), rows

@@ -18,6 +18,7 @@ _GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _OPTIONAL = {
     "registers_per_thread": (0, 1 << 20), "shared_static_bytes": (0, 1 << 40),
     "shared_dynamic_bytes": (0, 1 << 40), "bytes": (0, 1 << 62),
+    "ranks": (1, 1 << 30), "rank_stride": (1, 1 << 30),
 }  # fmt: skip
 
 

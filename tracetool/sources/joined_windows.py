@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetool.core.arrays import Ints
-from tracetool.sources.signatures import GEOMETRY, OPERATOR
+from tracetool.sources.signatures import GEOMETRY, GROUP, OPERATOR
 from tracetool.tables.schema import load_schema
 
 #: What makes two signatures one.
-_SIGNATURE: Final = ("kind", "name", *GEOMETRY, "device_name", *OPERATOR)
+_SIGNATURE: Final = ("kind", "name", *GEOMETRY, *GROUP, "device_name", *OPERATOR)
 _COUNTED: Final = ("launches", "duration_ns", "duration_median_ns", "signature")
 #: Tables whose rows kernels name by number, and the column of that number.
 _NUMBERED: Final = {"operators": "operator", "ranges": "range", "modules": "module"}

@@ -12,6 +12,8 @@ GEOMETRY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
     "shared_static_bytes", "shared_dynamic_bytes", "bytes",
 )  # fmt: skip
+#: Of collectives, where a profiler states them.
+GROUP = ("ranks", "rank_stride")
 _CATEGORY = pl.Categorical()
 OPERATOR = ("operator_name", "input_dims", "input_types", "concrete_inputs")
 
@@ -62,7 +64,8 @@ def number_signatures(
         pl.col("device").cast(pl.Int32), pl.col("name").alias("device_name")
     ).with_columns(pl.col("device_name").rank("dense").cast(pl.Int32).alias("#model"))
     frame = look_up(frame, models.select("device", "#model"), "device")
-    keys = ["kind", "#name", *GEOMETRY, "#model", "#operator"]
+    groups_stated = [c for c in GROUP if c in frame.columns]
+    keys = ["kind", "#name", *GEOMETRY, *groups_stated, "#model", "#operator"]
     frame = frame.with_columns(pl.col("name").cast(_CATEGORY).alias("#name"))
     code, groups = number_distinct(frame.select(keys))
     sums = frame.select(code.alias("#code"), "duration_ns").group_by("#code").agg(
@@ -75,7 +78,11 @@ def number_signatures(
         pl.col("#name").cast(pl.String).alias("name"), pl.col("kind").cast(pl.String)
     )
     # Groups come in any order: with each key among the ties one trace gives the same numbers at every read.
-    ties = [c for c in ("name", "kind", *GEOMETRY, "#operator", "#model") if groups[c].n_unique() > 1]
+    ties = [
+        c
+        for c in ("name", "kind", *GEOMETRY, *groups_stated, "#operator", "#model")
+        if groups[c].n_unique() > 1
+    ]
     groups = groups.sort(
         "duration_ns", *ties, descending=[True] + [False] * len(ties), nulls_last=True
     ).with_row_index("signature").with_columns(pl.col("signature").cast(pl.Int64))  # fmt: skip

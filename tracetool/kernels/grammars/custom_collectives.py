@@ -8,6 +8,16 @@ from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
 from tracetool.kernels.name_readers import numbers_of, typed
 from tracetool.kernels.symbols import Symbol
 
+#: GPUs that a library's own all-reduce is made for.
+_RANKS = (2, 4, 6, 8, 16)
+#: Kernels whose template states them, and the place among its numbers: behind a pattern, else the first.
+_RANKS_AT = (
+    ("allreduce_fusion_kernel", -1),
+    ("cross_device_reduce", 0),
+    ("oneshotallreduce", 0),
+    ("twoshotallreduce", 0),
+)
+
 
 def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
     low = symbol.head.lower()
@@ -16,7 +26,8 @@ def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
         else "one_shot" if re.search(r"one_?shot|1stage|_1stage", low)
         else "two_shot" if re.search(r"two_?shot|2stage", low) else None
     )  # fmt: skip
-    small = [n for n in numbers_of(symbol) if 2 <= n <= 16]
+    ranks = [n for n in numbers_of(symbol) if n in _RANKS]
+    place = next((place for kernel, place in _RANKS_AT if kernel in low), None)
     op = (
         "reduce_scatter" if "reduce_scatter" in low or "reducescatter" in low
         else "all_gather" if "gather" in low
@@ -27,7 +38,7 @@ def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
         "algo": algo,
         "dtype": typed(symbol),
         "epilogue": "residual_norm" if "fusion" in low and op == "all_reduce" else None,
-        "groups": small[0] if small else None,
+        "rank_count": ranks[place] if ranks and place is not None else None,
     }
 
 

@@ -32,6 +32,10 @@ class Args(msgspec.Struct, gc=False):
     group_name: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Process Group Name")
     group_ranks: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Process Group Ranks")
     collective_sequence: Any = msgspec.field(default=None, name="Seq")
+    group_size: Any = msgspec.field(default=None, name="Group size")
+    sent_elements: Any = msgspec.field(default=None, name="In msg nelems")
+    received_elements: Any = msgspec.field(default=None, name="Out msg nelems")
+    message_dtype: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="dtype")
 
 
 NO_ARGS = Args()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -11,9 +13,10 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Texts
+from tracetool.core.dtype import BYTES, canonical_dtype
 from tracetool.sources.calls import call_kind, plain_call
 from tracetool.sources.columns import rejected_rows
-from tracetool.sources.pytorch.columns import categories, clean, numbering, texts, whole_numbers
+from tracetool.sources.pytorch.columns import categories, clean, numbering, numbers, texts, whole_numbers
 from tracetool.sources.pytorch.gather import ACTIVITIES, MODULE_PREFIX, PREDICTED, Gathered, Places
 from tracetool.sources.pytorch.records import Chunk
 
@@ -21,6 +24,11 @@ from tracetool.sources.pytorch.records import Chunk
 EVENTS_AT_ONCE = 1 << 18
 _WHERE = ("pid", "tid", "name")
 _EXTERNAL = "external|external_old"
+_RANK = re.compile(r"\d{1,9}")
+#: Ranks of a group that are looked at; no profiler lists more.
+_MOST_RANKS = 1 << 16
+#: No message is longer. [B] As of every activity's bytes.
+_LARGEST_MESSAGE = float(1 << 62)
 
 
 @dataclass
@@ -53,8 +61,12 @@ class Columns:
             "node",
             "bytes",
             "collective_sequence",
+            "group_size",
+            "sent_elements",
+            "received_elements",
         )
-        self._device = Gathered(("cat", *_WHERE), args, ("grid", "block", "group_name", "group_ranks"))
+        as_json = ("grid", "block", "group_name", "group_ranks", "message_dtype")
+        self._device = Gathered(("cat", *_WHERE), args, as_json)
         self._calls = Gathered(_WHERE, ("correlation", _EXTERNAL, "shared"), ("grid", "block"))
         self._operators = Gathered(
             _WHERE, ("sequence", "record_function", _EXTERNAL), ("dims|dims_old", "types", "concrete")
@@ -157,8 +169,9 @@ class Columns:
             "registers_per_thread": whole_numbers(cells["registers"]),
             "shared_bytes": whole_numbers(cells["shared"]),
             "graph_node": whole_numbers(cells["node"]),
-            "bytes": whole_numbers(cells["bytes"]),
+            "bytes": _first(whole_numbers(cells["bytes"]), _message_bytes(gathered)),
             "process_group": _process_groups(gathered),
+            **_members(gathered),
             "collective_sequence": whole_numbers(cells["collective_sequence"]),
             **_geometry(gathered, "grid"),
             **_geometry(gathered, "block"),
@@ -197,6 +210,11 @@ def _else(first: list[Any], second: list[Any]) -> list[Any]:
     return [a if a is not None else b for a, b in zip(first, second, strict=True)] if None in first else first
 
 
+def _first(stated: pl.Series, other: pl.Series) -> pl.Series:
+    """Return the stated values, the others where there is none."""
+    return pl.select(pl.coalesce(stated, other)).to_series() if stated.null_count() else stated
+
+
 def _geometry(gathered: Gathered, name: str) -> dict[str, pl.Series]:
     """Return x, y, z of a launch's grid or block."""
     shapes = [_three(raw) for raw in gathered.distinct[name]]
@@ -222,11 +240,50 @@ def _three(raw: Any) -> Sequence[Any]:
 def _process_groups(gathered: Gathered) -> pl.Series:
     """Return name and ranks of the group a collective ran in, as text stored as codes; null for the rest."""
     names, ranks = ([_plain(raw) for raw in gathered.distinct[c]] for c in ("group_name", "group_ranks"))
-    numbers = numbering()
+    met = numbering()
     cells = zip(gathered.cells["group_name"], gathered.cells["group_ranks"], strict=True)
-    codes = [numbers[f"{names[name]} {ranks[among]}".strip()] for name, among in cells]
-    spelled = [str(text) or None for text in numbers]
+    codes = [met[f"{names[name]} {ranks[among]}".strip()] for name, among in cells]
+    spelled = [str(text) or None for text in met]
     return categories(clean(pl.Series(spelled, dtype=pl.String)), codes)
+
+
+def _members(gathered: Gathered) -> dict[str, pl.Series]:
+    """Return how many ranks each collective's group has, and how far apart their numbers are; null else."""
+    groups = [_ranks(raw) for raw in gathered.distinct["group_ranks"]]
+    codes = pl.Series(gathered.cells["group_ranks"], dtype=pl.UInt32)
+    counts, strides = (
+        pl.Series([group[part] for group in groups], dtype=pl.Int64).gather(codes) for part in (0, 1)
+    )
+    stated = whole_numbers(gathered.cells["group_size"])
+    ranks = _first(stated.replace(0, None), counts)
+    return {"ranks": ranks, "rank_stride": strides}
+
+
+def _ranks(raw: bytes) -> tuple[int | None, int | None]:
+    """Return the number of ranks of a list as text, null where it is cut short, and their distance if even.
+
+    >>> _ranks(b'"[0, 8, 16]"'), _ranks(b'"[0, 1, ..., 63]"'), _ranks(b"")
+    ((3, 8), (None, 1), (None, None))
+    """
+    listed, _, rest = raw.decode("utf-8", "replace").partition("...")
+    among = [int(digits) for digits in _RANK.findall(listed)[:_MOST_RANKS]]
+    apart = {after - before for before, after in pairwise(among)}
+    stride = min(apart) if len(apart) == 1 and min(apart) > 0 else None
+    return (len(among) if among and not rest else None), stride
+
+
+def _message_bytes(gathered: Gathered) -> pl.Series:
+    """Return the whole message of each collective: the larger of what a rank sends and has in the end. [B]"""
+    formats = [canonical_dtype(_plain(raw)) for raw in gathered.distinct["message_dtype"]]
+    size = pl.Series([BYTES.get(name or "") for name in formats], dtype=pl.Float64)
+    each = size.gather(pl.Series(gathered.cells["message_dtype"], dtype=pl.UInt32))
+    sides = (numbers(gathered.cells[name]) for name in ("sent_elements", "received_elements"))
+    most = pl.select(pl.max_horizontal(*sides)).to_series() * each
+    return (
+        most.to_frame("b")
+        .select(pl.when(pl.col("b").is_between(1.0, _LARGEST_MESSAGE)).then("b").cast(pl.Int64))
+        .to_series()
+    )
 
 
 def _plain(raw: bytes) -> str:
