@@ -7,6 +7,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.core.operators import OperatorColumns, distinct_texts
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
 
 #: Pipe of a product in each format; fp32 inputs stay on the FP32 pipe unless tf32 is asked for.
@@ -90,6 +91,42 @@ def result_bytes(words: Texts) -> Floats:
 def product_rate(words: Texts, gpu: Gpu) -> Floats:
     """Return the rate of products in each format. Shape (n,). [FLOP/clk/SM]"""
     return _mapped(words, {k: gpu.rate(p) for k, p in PRODUCT_PIPE.items()}, gpu.rate("fp32"))
+
+
+def full_rate_share(words: Texts, gpu: Gpu) -> Floats:
+    """Return the share of its architecture's matrix rate that a GPU is left with, by format. Shape (n,). [1]
+
+    >>> from tracetool.hardware.load import load_gpu
+    >>> full_rate_share(np.array(["bf16", "int8"], object), load_gpu("rtx-4090")).tolist()
+    [0.5, 1.0]
+    """
+    return _mapped(words, {k: _share_left(p, gpu) for k, p in PRODUCT_PIPE.items()}, 1.0)
+
+
+def _share_left(pipe: str, gpu: Gpu) -> float:
+    taken, full = gpu.pipe_of(pipe), load_architecture(gpu.architecture).shared["compute"]
+    if not taken.startswith("tensor_") or taken not in full:
+        return 1.0
+    return min(gpu.rate(taken) / full[taken].value, 1.0)
+
+
+def sustained_share(reached: Floats | float, left: Floats) -> Floats:
+    """Return the share of a reduced matrix rate that kernels reach. Shape (n,). [1]
+
+    What kernels lose to issue and barriers are clocks, beside those of the products. Where products take
+    longer since the maker leaves tensor cores a part of their rate, the same clocks are a smaller share.
+
+    Parameters
+    ----------
+    reached : float or array
+        What they reach of the full rate. [1]
+    left : array, shape (n,)
+        Share of the full rate that is left; see :func:`full_rate_share`. [1]
+
+    >>> sustained_share(0.8, np.array([1.0, 0.5, 0.25])).round(3).tolist()
+    [0.8, 0.889, 0.941]
+    """
+    return np.asarray(reached / (1.0 - (1.0 - left) * (1.0 - reached)))
 
 
 def on_tensor(words: Texts, gpu: Gpu) -> Bools:

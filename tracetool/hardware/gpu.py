@@ -135,11 +135,19 @@ class Gpu:
         >>> load_gpu("a100-pcie-40gb").rate("tensor_fp8")  # converted to fp16 first
         2048.0
         """
+        return self.flops_per_clock_sm[self.pipe_of(pipe)]
+
+    def pipe_of(self, pipe: str) -> str:
+        """Return the pipe that does the work of one here: itself, or the next that the GPU has.
+
+        >>> from tracetool.hardware.load import load_gpu
+        >>> load_gpu("a100-pcie-40gb").pipe_of("tensor_fp8")
+        'tensor_fp16'
+        """
         pipe_tried: str | None = pipe
         while pipe_tried is not None:
-            rate = self.flops_per_clock_sm.get(pipe_tried, 0.0)
-            if rate > 0:
-                return rate
+            if self.flops_per_clock_sm.get(pipe_tried, 0.0) > 0:
+                return pipe_tried
             pipe_tried = FALLBACK.get(pipe_tried)
         raise KeyError(pipe)
 

@@ -29,7 +29,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.attention.problem import SOFTMAX_OPS, score_pairs
-from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
+from tracetool.families.formats import dtype_of, element_bytes, full_rate_share, on_tensor, product_rate
 from tracetool.hardware.gpu import Gpu
 
 #: Sizes a row that leaves them out has. [elements] DeepSeek-V2's, arXiv:2405.04434, section 3.1.2.
@@ -53,6 +53,7 @@ class Latents:
     size: Floats  # bytes of an element of Q and O [B]
     kv_size: Floats  # of the cache [B]
     rate: Floats  # [FLOP/clk/SM]
+    left: Floats  # share of the architecture's matrix rate [1]
     tensor: Bools
 
     @property
@@ -105,7 +106,7 @@ def latents(rows: OperatorColumns, gpu: Gpu) -> Latents:
         rows.number("kv_lora_rank"), rows.number("rope_dim", ROPE_DIM), rows.number("nope_dim", NOPE_DIM),
         rows.number("v_dim", V_DIM), score_pairs(q_len, kv_len, q_len > 1, np.full(len(rows), np.inf)),
         np.asarray(decode, np.bool_), element_bytes(words, 2.0), element_bytes(kv_words, 2.0),
-        product_rate(words, gpu), on_tensor(words, gpu),
+        product_rate(words, gpu), full_rate_share(words, gpu), on_tensor(words, gpu),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from tracetool.families.attention.latent import Latents, latent_work, latents, p
 from tracetool.families.attention.latent_hosts import DECODE_ELSEWHERE, DECODE_HOST
 from tracetool.families.attention.tiling import split_keys
 from tracetool.families.coefficients import read_coefficients
+from tracetool.families.formats import sustained_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.loops import graph_steps_s, launch_pace
 from tracetool.families.pieces import Pieces, combined
@@ -83,7 +84,7 @@ def _value_share(s: Latents, tiles: _Tiles, blocks: Floats, sms: float) -> Float
 def _step(s: Latents, tiles: _Tiles, value_dim: Floats, gpu: Gpu, c: Coefficients) -> Floats:
     """Return the time of a tile of heads for :data:`KEY_TILE` keys. Shape (n,). [clk]"""
     narrow = s.kv_size < s.size
-    rate = s.rate * c["tensor_efficiency"] * np.where(narrow, c["kv8_rate"], 1.0)
+    rate = s.rate * sustained_share(c["tensor_efficiency"], s.left) * np.where(narrow, c["kv8_rate"], 1.0)
     products = 2.0 * tiles.heads * KEY_TILE * (s.key_dim + value_dim) / rate
     width = KEY_TILE * s.key_dim * np.where(narrow, 1.0 + c["kv8_width"], 2.0)
     step = combined(products, width * np.where(tiles.together, 0.5, 1.0) / c["sm_bytes_clk"], DRAW_NORM)

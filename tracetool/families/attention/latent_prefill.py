@@ -23,6 +23,7 @@ from tracetool.families.attention.problem import EXPONENTIALS
 from tracetool.families.attention.tile_sizes import KEY_TILE
 from tracetool.families.attention.tiling import causal_tiles
 from tracetool.families.coefficients import read_coefficients
+from tracetool.families.formats import sustained_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.loops import graph_steps_s, launch_pace
 from tracetool.families.pieces import Pieces, combined
@@ -56,7 +57,9 @@ def _latent_prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> 
     visits, longest = tiles.visits + tiles.tiles * before, tiles.longest + before
     lanes = s.batch * s.heads / packed
     area = query_tile * KEY_TILE
-    rate = s.rate * c["tensor_efficiency"] * np.where(absorbed, c["absorbed_rate"], 1.0)
+    rate = (
+        s.rate * sustained_share(c["tensor_efficiency"], s.left) * np.where(absorbed, c["absorbed_rate"], 1.0)
+    )
     rate = rate * np.where(narrow, c["kv8_rate"], 1.0)
     products = 2.0 * area * (s.key_dim + s.out_dim) / rate
     step = combined(products, EXPONENTIALS * area / gpu.sfu_per_clock_sm, MIX_NORM)

@@ -25,7 +25,7 @@ from tracetool.families.attention.prefill import BACKWARD, L2_NORM, MEMORY_NORM
 from tracetool.families.attention.problem import EXPONENTIALS, attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import causal_tiles, full_tiles
 from tracetool.families.coefficients import read_coefficients
-from tracetool.families.formats import product_rate
+from tracetool.families.formats import full_rate_share, product_rate, sustained_share
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
@@ -58,11 +58,13 @@ def _efficient_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Piece
     visits = np.where(s.causal, causal.visits, unmasked.visits)
     longest = np.where(s.causal, causal.longest, unmasked.longest)
     depth = np.ceil(s.head_dim / HEAD_STEP) * HEAD_STEP + np.ceil(s.value_dim / keys) * keys
-    tf32 = product_rate(np.full(len(rows), "tf32", dtype=object), gpu) / FP32_PASSES
-    rate = np.where((s.size >= 4.0) & ~s.tensor, np.maximum(tf32, s.rate), s.rate)
+    words = np.full(len(rows), "tf32", dtype=object)
+    tf32, wide = product_rate(words, gpu) / FP32_PASSES, (s.size >= 4.0) & ~s.tensor
+    rate = np.where(wide, np.maximum(tf32, s.rate), s.rate)
+    share = sustained_share(c["tensor_efficiency"], np.where(wide, full_rate_share(words, gpu), s.left))
     rate = rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
     factor = np.where(s.backward, BACKWARD, 1.0)
-    products = 2.0 * queries * keys * depth / (rate * c["tensor_efficiency"])
+    products = 2.0 * queries * keys * depth / (rate * share)
     step = products + EXPONENTIALS * queries * keys / gpu.sfu_per_clock_sm
     lanes, sms = s.batch * s.heads, float(gpu.sm_count)
     blocks = lanes * unmasked.tiles

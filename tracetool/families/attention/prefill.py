@@ -45,6 +45,7 @@ from tracetool.families.attention.tile_sizes import (
 )
 from tracetool.families.attention.tiling import QueryTiles, seen_tiles, with_skipped
 from tracetool.families.coefficients import read_coefficients, values_of
+from tracetool.families.formats import sustained_share
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.loops import LAUNCH_MHZ, graph_steps_s, launch_pace, loop_more_us
@@ -136,7 +137,7 @@ def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, a
     """Return the time of a tile of queries for a tile of keys, ``area`` scores. Shape (n,). [clk]"""
     kv8, fp8 = _narrow_keys(s, c), s.size <= 1.0
     dim = computed_dims(s, c)
-    products = 4.0 * area * dim / (rate * c["tensor_efficiency"])
+    products = 4.0 * area * dim / (rate * sustained_share(c["tensor_efficiency"], s.left))
     exponentials = EXPONENTIALS * area / gpu.sfu_per_clock_sm
     step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
     step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
+from tracetool.families.formats import dtype_of, element_bytes, full_rate_share, on_tensor, product_rate
 from tracetool.hardware.gpu import Gpu
 
 #: Special functions a score: its exponential, and its share of the rescaling of a row. Free fits give 1.30 to
@@ -62,6 +62,7 @@ class Scores:
     size: Floats  # bytes of an element of Q and O [B]
     kv_size: Floats  # of K and V [B]
     rate: Floats  # [FLOP/clk/SM]
+    left: Floats  # share of the architecture's matrix rate [1]
     tensor: Bools
 
 
@@ -87,7 +88,7 @@ def attention_scores(rows: OperatorColumns, gpu: Gpu) -> Scores:
         np.maximum(rows.number("batch", 1.0), 1.0), q_len, kv_len, heads, kv_heads, dim, value,
         score_pairs(q_len, kv_len, causal, window), causal, window, decode, phase == "backward",
         element_bytes(words, 2.0), element_bytes(kv_words, 2.0), product_rate(words, gpu),
-        on_tensor(words, gpu),
+        full_rate_share(words, gpu), on_tensor(words, gpu),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from tracetool.core.work import Work
 from tracetool.families.formats import (
     dtype_of,
     element_bytes,
+    full_rate_share,
     on_fp64_pipe,
     on_tensor,
     product_rate,
@@ -90,7 +91,7 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         # a kernel's name gives first the side along the window of the weights' gradient
         np.where(of_weights, tile_n, tile_m), np.where(of_weights, tile_m, tile_n),
         np.where(named & np.isfinite(tile_m) & ~np.isfinite(splits), 1.0, splits),
-        double=on_fp64_pipe(words),
+        left=full_rate_share(words, gpu), double=on_fp64_pipe(words),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ class Products:
     loads: Floats | None = None  # loads of an element of A and B by itself or with few others; none: 0
     weight_bytes: Floats | None = None  # per element of B in memory, where it differs from A's [B]
     weight_sets: Floats | None = None  # different B between two uses of one, NaN unknown; none: never again
+    left: Floats | None = None  # of the architecture's matrix rate [1]; none: all of it
     double: Bools | None = None  # what is not on tensor cores is on the FP64 pipe; none: on the FP32 pipe
 
     def take(self, rows: Ints | slice) -> Products:

@@ -12,6 +12,7 @@ from tracetool.families.formats import (
     activation_bytes,
     dtype_of,
     element_bytes,
+    full_rate_share,
     on_fp64_pipe,
     on_tensor,
     product_rate,
@@ -38,7 +39,7 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), inputs,
         rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"), _loads(rows, k, weight),
         None if np.array_equal(size, weight) else weight, _weight_sets(rows),
-        on_fp64_pipe(words),
+        full_rate_share(words, gpu), on_fp64_pipe(words),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 from tracetool.core.arrays import Floats
+from tracetool.families.formats import sustained_share
 from tracetool.families.gemm.layout import Products, TileRates
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
@@ -206,7 +207,9 @@ def _once(values: Floats) -> Floats:
 
 def _per_k(p: Products, gpu: Gpu, rates: TileRates, m: Floats | float, n: Floats | float) -> Floats:
     """Return the time of a block for one element of K: products, and reads of shared memory. [clk]"""
-    clocks = 2.0 * m * n / (_once(p.rate) * rates.tensor_efficiency)
+    reached = rates.tensor_efficiency
+    share = reached if p.left is None else sustained_share(reached, _once(p.left))
+    clocks = 2.0 * m * n / (_once(p.rate) * share)
     feeding = (m + n) * _once(p.in_bytes) / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
     return overlap_norm(clocks, feeding)
 

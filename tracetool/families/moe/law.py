@@ -12,6 +12,7 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients
+from tracetool.families.formats import sustained_share
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.instructions import rate_share
 from tracetool.families.law import SCALED_WARPS, WARPS, Coefficients, Law
@@ -129,7 +130,7 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     quantized = e.passing_size < 2.0
     # kernels of FP8 reach another share of their peak, and no more than all of it
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
-    rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
+    rate = e.rate * sustained_share(np.minimum(c["tensor_efficiency"] * format_rate, 1.0), e.left)
     if c["tile_table"] == BY_PAIRS:  # Marlin's are instructions of warps
         rate = rate * rate_share(gpu)
     scaled = np.where(words == "fp8_block", SCALED_OPS, 0.0)

@@ -9,7 +9,14 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import activation_bytes, dtype_of, element_bytes, on_tensor, product_rate
+from tracetool.families.formats import (
+    activation_bytes,
+    dtype_of,
+    element_bytes,
+    full_rate_share,
+    on_tensor,
+    product_rate,
+)
 from tracetool.families.gemm.problem import product_work
 from tracetool.families.moe.routing import routed
 from tracetool.hardware.gpu import Gpu
@@ -38,6 +45,7 @@ class Experts:
     size: Floats  # bytes of a weight [B]
     passing_size: Floats  # bytes of an activation the products take [B]
     rate: Floats  # [FLOP/clk/SM]
+    left: Floats  # share of the architecture's matrix rate [1]
     tensor: Bools
 
 
@@ -64,7 +72,7 @@ def expert_layers(rows: OperatorColumns, gpu: Gpu, gate: float = 2.0, first: flo
         np.where(computes_remote, local_tokens, tokens), added, top_k, experts,
         np.maximum(experts / ep, 1.0), _gate(rows, gate),
         element_bytes(words, 2.0), activation_bytes(words, gpu, 2.0), product_rate(words, gpu),
-        on_tensor(words, gpu),
+        full_rate_share(words, gpu), on_tensor(words, gpu),
     )  # fmt: skip
 
 

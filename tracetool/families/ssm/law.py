@@ -14,7 +14,7 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.coefficients import read_coefficients
-from tracetool.families.formats import dtype_of, product_rate
+from tracetool.families.formats import dtype_of, full_rate_share, product_rate, sustained_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.loops import GRAPH_US, LOOP_START_US, NEXT_US, SCAN_LOOP, graph_steps_s, launch_pace
 from tracetool.families.pieces import Pieces, combined
@@ -166,11 +166,13 @@ def _gdn_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 def _mamba2(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     of = layers(rows)
     work = mamba2_work(of)
-    rate = product_rate(dtype_of(rows, "bf16"), gpu)
+    words = dtype_of(rows, "bf16")
+    reached = sustained_share(c["tensor_efficiency"], full_rate_share(words, gpu))
+    rate = product_rate(words, gpu) * reached
     # the convolution of sequences gives each channel a block, which takes its tokens in steps
     steps = of.sequences * of.mixed * np.ceil(of.tokens / of.sequences / STEP_TOKENS)
     waits = np.where(of.update, 0.0, steps * c["latency_clk"] / (RESIDENT_BLOCKS * gpu.sm_count))
-    products = work.tensor_flops / (rate * gpu.sm_count * c["tensor_efficiency"])
+    products = work.tensor_flops / (rate * gpu.sm_count)
     pieces = _pieces(work, gpu, c, products + vector_cycles(work, gpu) + waits)
     return replace(pieces, fixed_s=of.kernels * pieces.fixed_s, serial_cycles=of.kernels * c["latency_clk"])
 

@@ -1,0 +1,52 @@
+"""Tensor cores whose maker leaves a GPU a part of their rate: GeForce cards, H20, L20, L40, A10G."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import tracetool as tt
+from tracetool.families.formats import full_rate_share, sustained_share
+from tracetool.hardware.load import load_gpu
+
+#: TFLOP/s of the fastest square BF16 product of PyTorch up to 10240, medians of one to five cards of people who
+#: ran the same script (zzc0721/torch-performance-test-data).
+MEASURED = {
+    "rtx-3090": 76.5, "rtx-3080-ti": 77.4, "rtx-3060-ti": 36.5, "rtx-4090": 165.7, "rtx-4090-d": 150.0,
+    "rtx-4070-super": 74.9, "rtx-4070-ti-super": 91.1, "rtx-5060": 40.1, "rtx-5060-ti": 48.2, "rtx-5080": 102.9,
+    "h20": 142.1,
+}  # fmt: skip
+SIZES = (1024, 2048, 4096, 8192, 10240)
+
+
+def share(gpu: str, *words: str) -> list[float]:
+    return full_rate_share(np.array(words, dtype=object), load_gpu(gpu)).tolist()
+
+
+def test_what_makers_left_is_told_by_format() -> None:
+    assert share("rtx-4090", "bf16", "tf32", "fp8", "int8", "fp32") == [0.5, 0.5, 0.5, 1.0, 1.0]
+    assert share("h20", "bf16", "fp8") == [0.25, 0.25]
+    assert share("rtx-3090", "fp8") == [0.5]  # converted to 16 bits
+    for full in ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "l40s", "rtx-a6000", "mi300x"):
+        assert share(full, "bf16", "fp8", "int8", "fp64", "nvfp4") == [1.0] * 5
+
+
+def test_at_the_full_rate_nothing_changes() -> None:
+    reached = np.array([0.3, 0.8, 1.0])
+    assert (sustained_share(reached, np.ones(3)) == reached).all()
+
+
+def test_lost_clocks_stay_those_of_the_full_rate() -> None:
+    reached, left = 0.65, np.array([1.0, 0.5, 0.25])
+    clocks = 1.0 / (left * sustained_share(reached, left))  # of a product that takes one at the full rate
+    assert clocks - 1.0 / left == pytest.approx([1.0 / reached - 1.0] * 3)
+
+
+@pytest.mark.parametrize("gpu", MEASURED)
+def test_products_of_reduced_cards_are_as_measured(gpu: str) -> None:
+    """With the share of full-rate GPUs they came out 10 to 25 % too slow."""
+    rows = pl.DataFrame([{"op": "gemm", "dtype": "bf16", "m": s, "n": s, "k": s} for s in SIZES])
+    frame = tt.predict(rows, gpu=gpu, stack="torch").frame
+    fastest = (2.0 * frame["m"].cast(float) ** 3 / frame["duration_us"]).max() * 1e-6
+    assert MEASURED[gpu] / fastest == pytest.approx(1.0, abs=0.13)
