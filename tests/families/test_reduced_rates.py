@@ -10,12 +10,12 @@ import tracetool as tt
 from tracetool.families.formats import full_rate_share, sustained_share
 from tracetool.hardware.load import load_gpu
 
-#: TFLOP/s of the fastest square BF16 product of PyTorch up to 10240, medians of one to five cards of people who
-#: ran the same script (zzc0721/torch-performance-test-data).
+#: TFLOP/s of the fastest square BF16 product of PyTorch up to 10240, medians of one to five cards of people
+#: who ran the same script (zzc0721/torch-performance-test-data).
 MEASURED = {
     "rtx-3090": 76.5, "rtx-3080-ti": 77.4, "rtx-3060-ti": 36.5, "rtx-4090": 165.7, "rtx-4090-d": 150.0,
-    "rtx-4070-super": 74.9, "rtx-4070-ti-super": 91.1, "rtx-5060": 40.1, "rtx-5060-ti": 48.2, "rtx-5080": 102.9,
-    "h20": 142.1,
+    "rtx-4070-super": 74.9, "rtx-4070-ti-super": 91.1, "rtx-5060": 40.1, "rtx-5060-ti": 48.2,
+    "rtx-5080": 102.9, "h20": 142.1,
 }  # fmt: skip
 SIZES = (1024, 2048, 4096, 8192, 10240)
 

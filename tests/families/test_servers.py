@@ -81,6 +81,29 @@ def test_replicas_of_one_gpu_a_server_have_one_adapter_each() -> None:
         assert pieces.work.link_bytes.tolist() == [0.0]  # none over the links inside a server
 
 
+#: Times of all-reduces among 72 GB200 of a rack, from 0.5 to 8 GiB. [us]
+#: (coreweave/nccl-tests, pull request 43)
+RACK_US = (1806.7, 3108.8, 5589.1, 10094.0, 20299.0)
+
+
+def test_a_rack_adds_short_messages_over_a_tree_of_hosts() -> None:
+    """A ring of 72 has 142 steps: a word took 354 us, where eight GPUs take 24."""
+    words = seconds(collectives(4096.0, [4, 8, 16, 36, 72], implementation="NCCL"), "gb200")
+    assert np.all(np.diff(words) > 0)
+    assert words[-1] < 2.0 * words[0]
+    eight, sixteen = seconds(collectives(4096.0, [8, 16], "all_gather", implementation="NCCL"), "gb200")
+    assert sixteen > 1.4 * eight  # a ring: no tree gathers
+    one_host = [
+        seconds(collectives(4096.0, 8, implementation="NCCL"), gpu)[0] for gpu in ("b200-sxm", "h100-sxm")
+    ]
+    assert min(one_host) > words[1] * 0.8
+
+
+def test_a_rack_adds_long_messages_in_the_time_measured() -> None:
+    rows = collectives(GIB * 2.0 ** np.arange(-1, 4), 72, implementation="NCCL")
+    assert seconds(rows, "gb200") == pytest.approx(1e-6 * np.array(RACK_US), rel=0.1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("gpu", ["h100-sxm", "a100-sxm", "mi300x", "gb300"])
 def test_no_interval_ends_below_the_peak_of_the_adapters(gpu: str, kind: str) -> None:

@@ -113,6 +113,11 @@ class Gpu:
         return self.l2_bytes / self.numbers["l2_partitions"].value
 
     @property
+    def host_gpus(self) -> float:
+        """GPUs of a host whose peer links reach other hosts; infinite where they end with the host. [1]"""
+        return self.numbers["host_gpus"].value if "host_gpus" in self.numbers else float("inf")
+
+    @property
     def clock_rated_mhz(self) -> float:
         """Boost clock as the maker states it, that its peaks belong to. [MHz]
 

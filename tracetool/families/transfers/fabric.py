@@ -27,6 +27,7 @@ class PeerLinks:
     wait_s: float  # of that, what a kernel waits for its peers' words [s]
     launch_s: float  # the rest [s]
     adds: Bools  # the switch reduces and multicasts (NVLink SHARP)
+    host_ranks: float = float("inf")  # ranks of each host, where the links join several [1]
 
     def take(self, rows: Ints | Bools) -> PeerLinks:
         """Return the links of the chosen messages."""
@@ -38,7 +39,7 @@ def peer_links(ranks: Floats, gpu: Gpu) -> PeerLinks:
     latency_s = gpu.peer_latency_us * 1e-6
     launch_s = min(_LAUNCH_US * 1e-6, latency_s)
     adds = (ranks >= _FEWEST_ADDED) & gpu.link_reduces
-    return PeerLinks(gpu.link_rate(ranks), latency_s, latency_s - launch_s, launch_s, adds)
+    return PeerLinks(gpu.link_rate(ranks), latency_s, latency_s - launch_s, launch_s, adds, gpu.host_gpus)
 
 
 def servers_of(message: Message, gpu: Gpu) -> Floats:

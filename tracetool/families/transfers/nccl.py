@@ -42,16 +42,16 @@ def protocols(message: Message, links: PeerLinks) -> Ints:
     """Return the protocol of each message: the one of least time in NCCL's own tuning model. Shape (n,).
 
     That model's latencies and bandwidths are not what is measured; its choice is what runs. On one machine it
-    prefers a ring to a tree at every size, so that trees are left out.
+    prefers a ring to a tree at every size, so that trees are left out there.
     """
-    p, n, steps = _TUNING, message.bytes, message.steps
+    p, n, steps, waits = _TUNING, message.bytes, message.steps, waits_in_turn(message, links)
     bus = p["bus_share"] * links.bytes_per_s
     moved_us = 1e6 * n * steps / np.maximum(message.ranks, 1.0)
     low_latency = np.minimum(p["ll_share"] * links.bytes_per_s, _LL_MOST * bus)
     spent_us = [
-        p["ll_us"] + p["ll_step_us"] * steps + moved_us / low_latency,
-        p["ll128_us"] + p["ll128_step_us"] * steps + moved_us / (p["ll128_share"] * bus),
-        p["simple_us"] + p["simple_step_us"] * steps + moved_us / bus,
+        p["ll_us"] + p["ll_step_us"] * waits + moved_us / low_latency,
+        p["ll128_us"] + p["ll128_step_us"] * waits + moved_us / (p["ll128_share"] * bus),
+        p["simple_us"] + p["simple_step_us"] * waits + moved_us / bus,
         np.where(
             links.adds & message.reduces_all,
             p["nvls_us"] + moved_us / (_IN_AND_OUT * p["nvls_share"] * bus),
@@ -60,6 +60,19 @@ def protocols(message: Message, links: PeerLinks) -> Ints:
     ]
     sends = np.where(message.per_peer <= p["sends_ll_bytes"], SENDS_LL, SENDS)
     return np.where(message.sends, sends, np.argmin(spent_us, axis=0))
+
+
+def waits_in_turn(message: Message, links: PeerLinks) -> Floats:
+    """Return the steps of each message that follow one another. Shape (n,). [1]
+
+    Those of a ring. Where links join several hosts, an all-reduce goes up and down a tree of hosts, and a
+    chain in each, if those are fewer: by definition of NCCL, src/graph/tuning.cc.
+    """
+    if not np.isfinite(links.host_ranks):
+        return message.steps
+    hosts = np.ceil(message.ranks / links.host_ranks)
+    tree = 2.0 * (np.ceil(np.log2(hosts)) + np.ceil(message.ranks / hosts) - 1.0)
+    return np.where(message.reduces_all & (hosts > 1.0), np.minimum(tree, message.steps), message.steps)
 
 
 def carry(
@@ -79,20 +92,22 @@ def carry(
 def _ring_ll(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
     start, step = c["ll_start"] * c["start_factor"], c["ll_step"] * c["step_factor"]
     filled = message.bytes / (message.bytes + c["ll_fill_bytes"])
-    latency = links.launch_s + links.wait_s * (start + step * message.steps) * (1.0 + c["ll_fill"] * filled)
+    waits = start + step * waits_in_turn(message, links)
+    latency = links.launch_s + links.wait_s * waits * (1.0 + c["ll_fill"] * filled)
     return np.asarray(latency + message.ring_bytes / (c["ll_share"] * links.bytes_per_s))
 
 
 def _ring_ll128(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
     start, step = c["ll128_start"] * c["start_factor"], c["ll128_step"] * c["step_factor"]
-    latency = links.launch_s + links.wait_s * (start + step * message.steps)
+    latency = links.launch_s + links.wait_s * (start + step * waits_in_turn(message, links))
     return np.asarray(
         latency + message.ring_bytes / (c["ll128_share"] * c["link_factor"] * links.bytes_per_s)
     )
 
 
 def _ring_simple(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
-    latency = links.latency_s * c["simple_factor"] * (c["simple_start"] + c["simple_step"] * message.steps)
+    steps = c["simple_start"] + c["simple_step"] * waits_in_turn(message, links)
+    latency = links.latency_s * c["simple_factor"] * steps
     return np.asarray(
         latency + _moved(message, c) / (c["simple_share"] * c["link_factor"] * links.bytes_per_s)
     )
