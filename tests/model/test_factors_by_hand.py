@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+import tracetool as tt
 from tests.model.gpu_data import monitored
 from tests.model.operators import every_family, rows_of
 from tracetool.core.interval import Z90
@@ -17,7 +19,7 @@ from tracetool.core.work import Work
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
-from tracetool.model.chip_scaling import paced
+from tracetool.model.chip_scaling import paced, unhidden
 from tracetool.model.operands import SWITCHING, content_factor, operand_activity
 from tracetool.model.own_scatter import OwnScatter
 from tracetool.model.phases import PhaseCurves, programs_under_cap
@@ -60,6 +62,40 @@ def test_a_share_of_the_memory_s_peak_is_carried_by_the_kind_of_memory() -> None
     assert reached("h100-sxm", "l40s") == pytest.approx(0.5 / share)
     assert reached("l40s", "h100-sxm") == pytest.approx(0.5 * share)
     assert reached("h100-sxm", "a100-sxm") == reached("h100-sxm", "l40s", "a100-sxm") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("gpu", "measured", "factor"),
+    [
+        ("rtx-4090", "l40s", 1.0 / 0.914), ("rtx-6000-ada", "l40s", 1.0 / 0.914), ("l4", "l40s", 1.0),
+        ("rtx-5090", "l40s", 1.0 / 0.914), ("a10", "l40s", 1.0), ("h200-sxm", "h100-sxm", 1.0),
+        ("rtx-3090", "a100-sxm", 1.0), ("h100-sxm", "l40s", 1.0),
+    ],
+)  # fmt: skip
+def test_memory_without_check_bits_among_its_data_brings_more(gpu: str, measured: str, factor: float) -> None:
+    """An L40S keeps them there; GeForce cards have none, and workstation cards by default."""
+    law, target, there = laws()["gemm"], load_gpu(gpu), (load_gpu(measured),)
+    alike = target.architecture == there[0].architecture
+    values = {"dram_efficiency": 0.8}
+    told = unhidden(law, values, target, there) if alike else paced(law, values, target, there, there)
+    assert told["dram_efficiency"] == pytest.approx(0.8 * factor)
+
+
+#: Milliseconds that llama.cpp takes for a token of Llama 3 8B in FP16 (llama-8b-tokens of references.toml).
+TOKEN_MS = {
+    "rtx-4090": 18.40, "rtx-6000-ada": 19.24, "rtx-5000-ada": 30.61, "rtx-4000-ada": 47.96, "l40s": 23.03,
+    "a40": 29.46,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu", TOKEN_MS)
+def test_weights_are_read_as_fast_as_published_tokens_say(gpu: str) -> None:
+    """Two milliseconds of a token pass beside the products."""
+    sizes = ((6144, 4096, 32), (4096, 4096, 32), (28672, 4096, 32), (4096, 14336, 32), (128256, 4096, 1))
+    rows = pl.DataFrame([{"op": "gemm", "dtype": "bf16", "m": 1, "n": n, "k": k} for n, k, _ in sizes])
+    spent = tt.predict(rows, gpu=gpu, stack="vllm").frame["duration_us"]
+    total_ms = sum(us * count for us, (*_, count) in zip(spent, sizes, strict=True)) * 1e-3
+    assert total_ms == pytest.approx(TOKEN_MS[gpu] - 2.0, rel=0.06)
 
 
 def test_a_matrix_pipe_of_either_kind_that_is_always_busy_leaves_no_time_to_a_host() -> None:

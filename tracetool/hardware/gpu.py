@@ -113,6 +113,11 @@ class Gpu:
         return self.l2_bytes / self.numbers["l2_partitions"].value
 
     @property
+    def ecc_share(self) -> float:
+        """Share of the memory's rate that data have where check bits lie among them; else 1. [1]"""
+        return self.numbers["ecc_share"].value if "ecc_share" in self.numbers else 1.0
+
+    @property
     def host_gpus(self) -> float:
         """GPUs of a host whose peer links reach other hosts; infinite where they end with the host. [1]"""
         return self.numbers["host_gpus"].value if "host_gpus" in self.numbers else float("inf")

@@ -33,6 +33,10 @@ from tracetool.hardware.priors import prior_number
 _ONE_L2_HIT = prior_number("implementations.one_l2_hit")
 #: Share of its peak that GDDR memory brings kernels, beside that of memory on the chip's package. [1]
 _GDDR_SHARE = prior_number("implementations.gddr_share")
+#: Of that, what check bits among the data leave. [1]
+_ECC_SHARE = prior_number("implementations.ecc_share")
+#: End of the names of shares of the memory's peak. [1] By definition of the laws' data files.
+_OF_MEMORY = "dram_efficiency"
 #: What fills and shared memory serve where pairs of SMs multiply, beside where each does alone. [1]
 _PAIRED = prior_number("implementations.paired_tiles")
 #: Share of the memory's rate from which on an SM's own limit was hidden where it was measured. [1]
@@ -53,7 +57,19 @@ def _one_l2(gpu: Gpu) -> bool:
 
 def _peak_share(gpu: Gpu) -> float:
     """Return the share of its peak that a GPU's memory brings, beside memory on the chip's package."""
-    return _GDDR_SHARE if gpu.memory_type.startswith("gddr") else 1.0
+    return _GDDR_SHARE / _ECC_SHARE * gpu.ecc_share if _is_gddr(gpu) else 1.0
+
+
+def _is_gddr(gpu: Gpu) -> bool:
+    return gpu.memory_type.startswith("gddr")
+
+
+def _beside_check_bits(gpu: Gpu, nearest: Iterable[Gpu]) -> float:
+    """Return what GDDR brings a GPU over what it brings those that all keep check bits among their data."""
+    shares = [one.ecc_share for one in nearest]
+    if not _is_gddr(gpu) or not shares or max(shares) >= 1.0:
+        return 1.0
+    return float(gpu.ecc_share / np.exp(np.mean(np.log(shares))))
 
 
 def _in_pairs(gpu: Gpu) -> bool:
@@ -88,7 +104,8 @@ def paced(
     Where no GPU measured multiplies in pairs of SMs, and the GPU does, what fills and feeds a tile is worth
     half as much again, and what tensor memory changes is the prior.
     Where all GPUs measured have memory of the other kind, GDDR or not, shares of its peak change by the ratio
-    of what the two kinds bring.
+    of what the two kinds bring; where the nearest all keep check bits among their data and the GPU does not,
+    by what these take.
 
     Parameters
     ----------
@@ -99,13 +116,14 @@ def paced(
     one_program : bool
         Whether the same program runs on any chip, as Triton compiles it.
     """
-    measured = tuple(measured)
+    measured, nearest = tuple(measured), tuple(nearest)
     most = max(memory_bytes_per_clock_sm(one) for one in measured)
     steps = min(1.0, most / memory_bytes_per_clock_sm(gpu))
     of_nearest = np.exp(np.mean([np.log(one.l2_bytes_per_clock / one.sm_count) for one in nearest]))
     share = max(1.0, float(of_nearest) / (gpu.l2_bytes_per_clock / gpu.sm_count))
     shares, by_table = {_peak_share(one) for one in measured}, one_program or _of_table(law, values)
-    of_peak = _peak_share(gpu) / shares.pop() if len(shares) == 1 else 1.0
+    more = _beside_check_bits(gpu, nearest)
+    of_peak = _peak_share(gpu) / shares.pop() if len(shares) == 1 else more
     gains_one_l2 = _one_l2(gpu) and not any(map(_one_l2, measured))
     paired = _PAIRED if _in_pairs(gpu) and not any(map(_in_pairs, measured)) else 1.0
     changed = dict(values)
@@ -122,6 +140,8 @@ def paced(
             changed[name] = min(more, 1.0) if prior.high <= 1.0 else more
         elif prior.pace == "dram":
             changed[name] = min(value * of_peak, max(prior.high, value))
+        elif name.endswith(_OF_MEMORY) and more != 1.0:
+            changed[name] = min(value * more, max(prior.high, value))
     return changed
 
 
@@ -130,12 +150,17 @@ def unhidden(law: Law, values: Mapping[str, float], gpu: Gpu, measured: Iterable
 
     What an SM draws at most shows only where memory brings more. A limit near the fastest memory measured, or
     above it, may be that memory's: it keeps step with a faster one. One well below it is the SM's, and stays.
+    Memory without check bits among the data brings a larger share of its peak.
     """
+    measured = tuple(measured)
     most = max(memory_bytes_per_clock_sm(one) for one in measured)
+    more = _beside_check_bits(gpu, (one for one in measured if one.architecture == gpu.architecture))
     faster = memory_bytes_per_clock_sm(gpu) / most
     changed = dict(values)
     for name, prior in law.priors.items():
         value = values.get(name, prior.value)
         if prior.pace == "memory" and prior.unit != "clk" and faster > 1.0 and value > _HIDDEN * most:
             changed[name] = value * faster
+        elif name.endswith(_OF_MEMORY) and more != 1.0:
+            changed[name] = min(value * more, max(prior.high, value))
     return changed
