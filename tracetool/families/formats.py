@@ -9,6 +9,7 @@ from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.core.operators import OperatorColumns, distinct_texts
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
 
 #: Pipe of a product in each format; fp32 inputs stay on the FP32 pipe unless tf32 is asked for.
 PRODUCT_PIPE = {
@@ -22,6 +23,8 @@ PRODUCT_PIPE = {
 #: Pipes of narrow formats: where a GPU has none of its own, libraries convert weights to 16 bits on the way
 #: to the tensor cores and leave activations in 16 bits (IST-DASLab/marlin).
 _NARROW = frozenset({"tensor_fp8", "tensor_fp4"})
+#: Share of the FP32 pipe's rate that products of BF16 reach where no unit multiplies these. [1]
+_EMULATED_BF16 = prior_number("formats.emulated_bf16")
 #: Formats of 64 bits, and pairs of them.
 _DOUBLE = ("fp64", "complex128")
 #: Format of a product's result.
@@ -90,7 +93,17 @@ def result_bytes(words: Texts) -> Floats:
 
 def product_rate(words: Texts, gpu: Gpu) -> Floats:
     """Return the rate of products in each format. Shape (n,). [FLOP/clk/SM]"""
-    return _mapped(words, {k: gpu.rate(p) for k, p in PRODUCT_PIPE.items()}, gpu.rate("fp32"))
+    rates = {word: gpu.rate(_pipe(word, gpu)) for word in PRODUCT_PIPE}
+    if gpu.pipe_of("tensor_bf16") == "fp32":
+        rates["bf16"] *= _EMULATED_BF16
+    return _mapped(words, rates, gpu.rate("fp32"))
+
+
+def _pipe(word: str, gpu: Gpu) -> str:
+    """Return the pipe of a product in a format: activations of 16 bits are FP16 where no unit takes BF16."""
+    pipe = PRODUCT_PIPE[word]
+    is_free = pipe == "tensor_bf16" and word != "bf16" and gpu.pipe_of(pipe) != pipe
+    return "tensor_fp16" if is_free else pipe
 
 
 def full_rate_share(words: Texts, gpu: Gpu) -> Floats:
@@ -100,7 +113,7 @@ def full_rate_share(words: Texts, gpu: Gpu) -> Floats:
     >>> full_rate_share(np.array(["bf16", "int8"], object), load_gpu("rtx-4090")).tolist()
     [0.5, 1.0]
     """
-    return _mapped(words, {k: _share_left(p, gpu) for k, p in PRODUCT_PIPE.items()}, 1.0)
+    return _mapped(words, {word: _share_left(_pipe(word, gpu), gpu) for word in PRODUCT_PIPE}, 1.0)
 
 
 def _share_left(pipe: str, gpu: Gpu) -> float:
@@ -131,7 +144,7 @@ def sustained_share(reached: Floats | float, left: Floats) -> Floats:
 
 def on_tensor(words: Texts, gpu: Gpu) -> Bools:
     """Return which formats are multiplied on tensor cores of this GPU. Shape (n,)."""
-    table = {k: float(_has_unit(p, gpu)) for k, p in PRODUCT_PIPE.items()}
+    table = {word: float(_has_unit(_pipe(word, gpu), gpu)) for word in PRODUCT_PIPE}
     return _mapped(words, table, 0.0) > 0
 
 

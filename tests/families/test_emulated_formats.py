@@ -1,0 +1,51 @@
+"""Formats that a GPU has no units for."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import tracetool as tt
+from tracetool.families.formats import on_tensor, product_rate
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number
+
+WEIGHTS_ONLY = ["int4_wo", "int8_wo", "w4a16_mxfp4"]
+
+
+def microseconds(gpu: str, *formats: str) -> list[float]:
+    rows = pl.DataFrame([{"op": "gemm", "dtype": f, "m": 8192, "n": 8192, "k": 8192} for f in formats])
+    return tt.predict(rows, gpu=gpu, stack="vllm").frame["duration_us"].to_list()
+
+
+@pytest.mark.parametrize("gpu", ["t4", "v100-sxm2-32gb", "rtx-2080-ti", "quadro-rtx-8000", "titan-v"])
+def test_weights_of_few_bits_meet_fp16_where_no_unit_takes_bf16(gpu: str) -> None:
+    """They were multiplied on the FP32 pipe, 7 times as slow as FP16."""
+    words, target = np.array(WEIGHTS_ONLY, dtype=object), load_gpu(gpu)
+    assert on_tensor(words, target).all()
+    assert (product_rate(words, target) == target.rate("tensor_fp16")).all()
+    full, *few = microseconds(gpu, "fp16", *WEIGHTS_ONLY)
+    assert max(few) < 1.3 * full
+
+
+@pytest.mark.parametrize("gpu", ["a100-sxm", "h100-sxm", "mi100", "rtx-3090"])
+def test_where_units_take_bf16_they_meet_that(gpu: str) -> None:
+    target = load_gpu(gpu)
+    words = np.array(["bf16", *WEIGHTS_ONLY], dtype=object)
+    assert (product_rate(words, target) == target.rate("tensor_bf16")).all()
+
+
+#: TFLOP/s of the fastest square product of PyTorch in BF16 (torch-products of references.toml).
+BF16_TFLOPS = {
+    "t4": 2.27, "v100-sxm2-16gb": 10.34, "tesla-p40": 5.26, "tesla-p4": 2.82, "gtx-1080-ti": 5.38,
+    "rtx-2080-ti": 7.28,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu", BF16_TFLOPS)
+def test_emulated_bf16_is_slower_than_fp32(gpu: str) -> None:
+    bf16, fp32 = microseconds(gpu, "bf16", "fp32")
+    # a limit of power holds FP32 back, too
+    assert 1.2 < bf16 / fp32 < 1.05 / prior_number("formats.emulated_bf16")
+    assert 2.0 * 8192.0**3 / bf16 * 1e-6 == pytest.approx(BF16_TFLOPS[gpu], rel=0.35)
