@@ -74,6 +74,24 @@ def test_bandwidth_is_bus_times_data_rate(name: str) -> None:
     assert rate == pytest.approx(gpu.dram_bytes_per_s, rel=WITHIN)
 
 
+def test_graphics_chips_of_an_architecture_have_l2_by_the_width_of_their_memory() -> None:
+    """A slice of L2 stands beside each channel: an L4, of half an L40's width, once had all of its rate."""
+    rates: dict[str, list[float]] = {}
+    for gpu in MODELS.values():
+        if gpu.memory_type.startswith("gddr") and "bus" in gpu.peaks:
+            rates.setdefault(gpu.architecture, []).append(gpu.l2_bytes_per_clock / gpu.peaks["bus"].value)
+    assert not {name: of for name, of in rates.items() if max(of) > 1.25 * min(of)}
+
+
+def test_hopper_has_l2_by_its_stacks_of_memory() -> None:
+    """10 MiB beside each stack that is on: an H20 of six once had the 50 MiB of an H100 of five."""
+    hopper = [gpu for gpu in MODELS.values() if gpu.architecture == "hopper"]
+    assert {(round(gpu.peaks["bus"].value / 1024), gpu.l2_bytes / 2**20 / 10) for gpu in hopper} == {
+        (5, 5),
+        (6, 6),
+    }
+
+
 @pytest.mark.parametrize("name", [n for n, gpu in MODELS.items() if "tdp" in gpu.peaks])
 def test_the_power_limit_holds_the_published_power(name: str) -> None:
     gpu = MODELS[name]
