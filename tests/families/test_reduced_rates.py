@@ -32,6 +32,13 @@ def test_what_makers_left_is_told_by_format() -> None:
         assert share(full, "bf16", "fp8", "int8", "fp64", "nvfp4") == [1.0] * 5
 
 
+def test_an_rtx_5090_runs_as_fast_as_its_published_products_need() -> None:
+    """Four owners publish 221 to 242 TFLOP/s: at 2550 MHz all tensor cores reach 222."""
+    gpu = load_gpu("rtx-5090")
+    assert gpu.peak_flops("tensor_bf16", gpu.clock_boost_mhz) > 238e12
+    assert gpu.peak_flops("tensor_bf16", gpu.numbers["clock_boost_mhz"].low) > 221e12
+
+
 def test_at_the_full_rate_nothing_changes() -> None:
     reached = np.array([0.3, 0.8, 1.0])
     assert (sustained_share(reached, np.ones(3)) == reached).all()
