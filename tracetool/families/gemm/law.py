@@ -47,11 +47,12 @@ def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
     """Return the parts of products in tiles of tensor cores, with every coefficient of :data:`GEMM` given."""
     plan = plan_of(p, gpu, TileRates.of(c))
     n = len(p.m)
-    core = plan.core_cycles
+    core, work = plan.core_cycles, work_of(p, plan)
     if "dequantize_ops" in c:
         # every block converts the weights of its tile, while its tensor cores multiply the tile before
         converted = p.batch * np.ceil(p.m / plan.tile_m) * p.n * p.k * c["dequantize_ops"]
         core = combined(core, converted / (gpu.rate("int") * gpu.sm_count), CONVERT_NORM)
+        work = replace(work, int_ops=work.int_ops + converted)
     rows_of_a = p.batch * p.m * p.k
     odd = (p.m % 4 != 0) & (p.m > 1)
     quantizing, passed = _quantizing(p, gpu, c)
@@ -68,7 +69,7 @@ def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
         norm=np.full(n, c["overlap_norm"]),
         floor_s=floor * 1e-6,
         active=np.clip(plan.blocks / (np.ceil(plan.blocks / gpu.sm_count) * gpu.sm_count), 0.0, 1.0),
-        work=work_of(p, plan),
+        work=work,
     )
 
 

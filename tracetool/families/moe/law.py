@@ -17,7 +17,7 @@ from tracetool.families.gemm.law import GEMM
 from tracetool.families.instructions import rate_share
 from tracetool.families.law import SCALED_WARPS, WARPS, Coefficients, Law
 from tracetool.families.loops import NEXT_US
-from tracetool.families.moe.problem import Experts, expert_layers, layers_work, stored_formats
+from tracetool.families.moe.problem import CONVERTED_OPS, Experts, expert_layers, layers_work, stored_formats
 from tracetool.families.moe.tiles import (
     BLOCK,
     BLOCK_BY_TOKENS,
@@ -52,10 +52,6 @@ ROUTED_NS, STREAMED = 0.3, 0.92
 #: by the scale of the row, one by that of the column, and an addition to the rest [op]. By definition of the
 #: format, where scales are no powers of two that matrix instructions take themselves.
 SCALED_DEPTH, SCALED_OPS = 128.0, 3.0
-#: Operations for each weight that is converted to the 16 bits of what passes through: a conversion and a
-#: product by its scale, each of two weights at once, and its way from and to shared memory. [op] A prior; 1
-#: in its place errs by 1.2 points more where weights of 4 bits were measured on a B200.
-CONVERTED_OPS = 2.0
 
 
 def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, Floats]]:
@@ -90,7 +86,7 @@ def _products(
     serial, core = np.zeros_like(tiles), np.zeros_like(tiles)
     flops_cycles = 2.0 * tile.tokens * tile.columns * tile.depth / rate
     vector = scaled * tile.tokens * tile.columns / SCALED_DEPTH
-    vector = vector + np.where((e.size < 2.0) & (e.passing_size >= 2.0), CONVERTED_OPS, 0.0) * tile.columns
+    vector = vector + np.where(e.converted, CONVERTED_OPS, 0.0) * tile.columns
     flops_cycles = flops_cycles + vector * tile.depth / gpu.lanes_per_clock_sm
     most = resident(tile, gpu, e.size)
     l2_bytes_per_clock = gpu.l2_bytes_per_clock * c["l2_efficiency"]
