@@ -104,3 +104,15 @@ def test_a_key_cut_in_two_is_found_after_a_long_header(shift: int) -> None:
     events = kineto_events()
     document = {"notes": "x" * (3 * event_reader.LONGEST_KEY + shift), **kineto_document(events)}
     assert _read(document, 64).activities.height == _read(kineto_document(events)).activities.height
+
+
+def test_a_kernel_launched_before_the_profiler_has_no_operator() -> None:
+    events: list[Any] = [e for e in kineto_events() if e["name"] != "Memcpy HtoD"]
+    orphan = copy.deepcopy(next(e for e in events if e.get("cat") == "kernel"))
+    # Kineto's id of it is its correlation, the number of an operator that launched another kernel.
+    orphan["args"] |= {"External id": 71, "correlation": 71}
+    orphan["ts"] += 500
+    rows = check_trace(_read(kineto_document([*events, orphan])), Path("t.json")).activities
+    of_correlation = dict(rows.select("correlation", "operator").iter_rows())
+    assert of_correlation[71] is None
+    assert of_correlation[501] == 1

@@ -186,10 +186,13 @@ def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree
     ids = activities.select("external_id", pl.coalesce("launch_ns", "start_ns").alias("#at"))
     joined = ids.join(by_id, on="external_id", how="left", maintain_order="left")
     stated = joined.select(pl.when(pl.col("#begun") <= pl.col("#at")).then("operator")).to_series()
+    # Kineto writes the correlation as id where it knows no operator, a number that an unrelated one may have.
+    repeats = activities.select(~named | pl.col("external_id").eq_missing(pl.col("correlation"))).to_series()
     ways = (stated, enclosing)
-    # Some traces repeat the correlation as id, a number that an unrelated operator may have.
-    if activities.select((~named | pl.col("external_id").eq_missing(pl.col("correlation"))).all()).item():
+    if repeats.all():
         ways = (enclosing, stated)
+    elif activities["launch_ns"].is_not_null().any():
+        ways = (pl.select(pl.when(~repeats).then(stated)).to_series(), enclosing)
     return activities.with_columns(operator=pl.select(pl.coalesce(*ways)).to_series())
 
 
