@@ -117,6 +117,7 @@ CASES = {
         "__nv_static_33__22_tmpxft_0000_k_cpp1_ii_12ab34cd__Z9addKernelPfPKf",
         "vecAdd(double const*, double const*, double*, int)",
         "saxpy_kernel",
+        "kda_gate_fwd_kernel",
     ],
     "copy": [
         "set_values",
@@ -158,6 +159,7 @@ CASES = {
         "void at::native::tensor_kernel_scan_innermost_dim<float, std::plus<float> >(float*)",
         "void cub::DeviceScanKernel<cub::DeviceScanPolicy<int>::Policy600, int*, int*, cub::ScanTileState<int, true>, cub::Sum, int, int>(int*)",
         "prescan(int*, int*, int)",
+        "chunk_local_cumsum_vector_kernel",
     ],
     "pooling": [
         "void at::native::(anonymous namespace)::avg_pool2d_out_cuda_frame<float, float>(int)",
@@ -196,6 +198,11 @@ CASES = {
         "chunk_gated_delta_rule_fwd_kernel_h_blockdim64",
         "void causal_conv1d_fwd_kernel<Causal_conv1d_fwd_kernel_traits<128, 4, true, c10::BFloat16, c10::BFloat16>>(ConvParamsBase)",
         "void LSTM_elementWise_fp<float, float, float, (cudnnRNNBiasMode_t)2>(int)",
+        "chunk_scaled_dot_kkt_fwd_kernel",
+        "merge_16x16_to_64x64_inverse_kernel",
+        "chunk_kda_fwd_kernel_intra_sub_chunk",
+        "prepare_wy_repr_bwd_kernel",
+        "kernel_flashinfer_packed_kda_t1_cpasync_tile64_ilp4",
     ],
     "collective": [
         "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)",
