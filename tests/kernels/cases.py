@@ -37,6 +37,7 @@ CASES = {
         "nvfuser_matmul_f0_c1_r0_g1",
         "void cublasLt::gemm::kernel",
         "void mul_mat_q<(ggml_type)8, 128, 8, true>(char const*, char const*)",
+        "void deep_gemm::sm100_bf16_gemm_impl<(cute::UMMA::Major)0, (cute::UMMA::Major)0, 0u, 4096u, 7168u, 128u, 128u, 64u, 1u, 128u, 128u, 128u, 4u, 128u, 128u, 1u, false, 148u, 64u, false, true, (deep_gemm::GemmType)0, false, cutlass::bfloat16_t>(int*)",
     ],
     "gemv": [
         "void gemv2N_kernel<int, int, double, double, double, double, 128, 2, 4, 4, 1, false, cublasGemvParams<double>>(double)",
@@ -84,6 +85,9 @@ CASES = {
         "void tensorrt_llm::kernels::cutlass_kernels::finalizeMoeRoutingKernel<__nv_bfloat16, __nv_bfloat16>(float)",
         "void marlin_moe_wna16::Marlin<__half, 256, 1, 8, 8>(int4 const*)",
         "bmm_Bfloat16_Bfloat16Bfloat16_Fp32_t128x64x128u2_s4_et64x64_m64x64x16_cga1x1x1_16dp256b_rM_TN_transOut_noShflA_dsFp8_schedS_bN_dynBatch_sm100f",
+        "void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0, 0u, 4096u, 7168u, 32u, 64u, 128u, 128u, 128u, 128u, 128u, 6u, 4u, 128u, 128u, 1u, false, 132u, (deep_gemm::GemmType)2, deep_gemm::epilogue::transform::EpilogueIdentity>(float*)",
+        "_ZN9deep_gemm19sm90_bf16_gemm_implILj0ELj7168ELNS_8GemmTypeE1ELb0EEEvPi",
+        "void deep_gemm::sm100_fp8_fp4_mega_moe_impl<7168u, 2048u, 256u, 8u>(void*)",
     ],
     "norm": [
         "void vllm::fused_add_rms_norm_kernel<c10::Half, 8>(c10::Half*)",

@@ -201,3 +201,12 @@ def test_names_cut_short_keep_their_family():
     whole = classify_names(some)["family"]
     cut = classify_names([n[:100] for n in some])["family"]
     assert (whole == cut).mean() >= 0.85
+
+
+def test_fp8_is_read_wherever_it_stands_in_a_name():
+    names = [
+        "_w8a8_block_fp8_matmul",
+        "void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 4096u, 7168u>(float*)",
+        "_ZN5aiter30fmha_fwd_hd128_fp8_group_gfx950E",
+    ]
+    assert classify_names(names)["dtype"].to_list() == ["fp8"] * 3

@@ -62,7 +62,7 @@ _FORMAT = re.compile(
     re.IGNORECASE,
 )
 _FLAT = re.compile(
-    r"(?:^|_)(bf16|bfloat16|fp16|f16|half|float16|fp8\w{0,6}|f8|e4m3|e5m2|mxfp4|mxfp8|nvfp4|fp4|e2m1|int8|i8|w8a8|tf32|fp32|f32|float32|float|double|fp64|f64)(?=_|$|x)"
+    r"(?:^|_)(bf16|bfloat16|fp16|f16|half|float16|fp8(?:_?e[45][a-z\d]{0,6})?|f8|e4m3|e5m2|mxfp4|mxfp8|nvfp4|fp4|e2m1|int8|i8|tf32|fp32|f32|float32|float|double|fp64|f64)(?=_|$|x)"
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -81,12 +81,13 @@ def format_in(text: str) -> str | None:
 
     >>> format_in("vllm::rms_norm_kernel<c10::Half>"), format_in("fmoe_bf16_g1u1")
     ('fp16', 'bf16')
+    >>> format_in("_w8a8_block_fp8_matmul"), format_in("quant_fp8_e4m3_kernel")
+    ('fp8', 'fp8')
     """
     spelled = _FORMAT.search(text)
-    if spelled:
-        return number_format(spelled[0])
-    flat = _FLAT.search(text)
-    return number_format(flat[1]) if flat else None
+    flat = None if spelled else _FLAT.search(text)
+    word = spelled[0] if spelled else flat[1] if flat else ""
+    return number_format("fp8" if word.lower().startswith("fp8") else word)
 
 
 def typed(symbol: Symbol) -> str | None:

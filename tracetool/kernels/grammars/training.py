@@ -8,17 +8,23 @@ from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
 from tracetool.kernels.name_readers import numbers_of, typed, typed_as
 from tracetool.kernels.symbols import Symbol
 
+#: ``GemmType`` of DeepGEMM, demangled or mangled; 0 is one product, 4 a batch of them, the rest are groups of rows.
+_GEMM_TYPE = re.compile(r"GemmType(?:\)|E)(\d)")
+
 
 def _deepgemm(match: re.Match[str], symbol: Symbol) -> Attributes:
     """DeepGEMM's template lists the majors, sizes fixed at compile time (N, K, groups), then the block tile M, N, K and stages."""
     numbers = numbers_of(symbol)
+    if "fp8_fp4" in symbol.head:  # granularities of scales and the alignment of K come first
+        numbers = numbers[5:]
+    kind = _GEMM_TYPE.search(symbol.raw)
     out: Attributes = {"dtype": typed(symbol), "op": "gemm", "arch": match["arch"]}
     for i in range(len(numbers) - 2):
         m, n, k = numbers[i : i + 3]
         if m in (64, 128, 192, 256) and 8 <= n <= 256 and k in (64, 128):
             out.update(tile_m=m, tile_n=n, tile_k=k)
             break
-    if re.search(r"[Gg]rouped|Masked|contiguous", symbol.text):
+    if (kind and kind[1] not in "04") or re.search(r"[Gg]rouped|Masked|contiguous|mega_moe", symbol.text):
         out.update(family="moe", op="grouped_gemm")
     if "mqa" in symbol.head or "logits" in symbol.head:
         out.update(family="attention", op="index_logits")
@@ -31,7 +37,7 @@ GRAMMAR = Grammar(
     source="NVIDIA/TransformerEngine, transformer_engine/common; NVIDIA/apex, csrc; deepspeedai/DeepSpeed, csrc; deepseek-ai/DeepGEMM, deep_gemm/include; pytorch/FBGEMM, fbgemm_gpu/codegen; bitsandbytes-foundation/bitsandbytes, csrc/kernels.cu",
     gate=r"transformer_engine|deep_gemm|fbgemm|split_embedding|(?:^|::)(?:ln_fwd|ln_bwd|rmsnorm_|cuApplyLayerNorm|cuComputePart|cuApplyRMS|scaled_(?:masked_|upper)|attn_softmax)|apex|deepspeed|(?:^|::)k(?:Optimizer|Quantize|Dequantize|gemm|Estimate|Precondition)\w*|bounds_check_indices|linearize_index|permute_[12]D|permute_pooled|recat_|jagged|dense_embedding|batched_unary|FP8rowwise|_float_to|sm\d+_\w*gemm_1d|block_bucketize|lxu_|lru_|lfu_|adam_cuda|delinearize|sparse_async|unpack_embedding",
     rules=(
-        Rule(r"(?P<arch>sm\d+)_\w*(?:gemm|mqa|bmm|logits|prefix)\w*", "gemm", sign=_deepgemm, fixed={"library": "deepgemm"}),
+        Rule(r"(?P<arch>sm\d+)_\w*(?:gemm|mqa|bmm|logits|prefix|mega_moe)\w*", "gemm", sign=_deepgemm, fixed={"library": "deepgemm"}),
         Rule(r"(?:\w+::)*deep_gemm::(?P<arch>)\w*(?:transpose|pack|cast|layout)", "copy", "layout_transform", where="scope", fixed={"library": "deepgemm"}),
         Rule(r"(?:\w+::)*deep_gemm::(?P<arch>)\w+", "gemm", where="scope", sign=_deepgemm, fixed={"library": "deepgemm"}),
         Rule(r"(?:split|dense|ssd|batch_index_select_dim0)_embedding\w*backward\w*|\w*embedding\w*grad\w*", "gather_scatter", "embedding_bwd", sign=typed_as(direction="bwd", library="fbgemm")),
