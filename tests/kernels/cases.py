@@ -77,6 +77,11 @@ CASES = {
         "_attn_bwd_dkdv",
         "void flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla<576, 64, 64, 8, cutlass::bfloat16_t, 512>, true>(Flash_fwd_mla_params)",
         "mha_varlen_fwd_kernel",
+        "void sm90::fwd::sparse_attn_fwd_kernel<SparseAttnFwdParams>(SparseAttnFwdParams)",
+        "void flashinfer::sparse_mla_sm120::sparse_mla_prefill_kernel<512, 64>(int)",
+        "_paged_attn_decode_v2_w_dot_kernel_per_token_quant",
+        "void flashinfer::PODWithKVCacheTensorKernel<KTraits, 128, Params>(Params)",
+        "kernel_mha",
     ],
     "moe": [
         "fused_moe_kernel",
@@ -88,6 +93,7 @@ CASES = {
         "void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0, 0u, 4096u, 7168u, 32u, 64u, 128u, 128u, 128u, 128u, 128u, 6u, 4u, 128u, 128u, 1u, false, 132u, (deep_gemm::GemmType)2, deep_gemm::epilogue::transform::EpilogueIdentity>(float*)",
         "_ZN9deep_gemm19sm90_bf16_gemm_implILj0ELj7168ELNS_8GemmTypeE1ELb0EEEvPi",
         "void deep_gemm::sm100_fp8_fp4_mega_moe_impl<7168u, 2048u, 256u, 8u>(void*)",
+        "fused_moe_kernel_gptq_awq",
     ],
     "norm": [
         "void vllm::fused_add_rms_norm_kernel<c10::Half, 8>(c10::Half*)",
@@ -133,6 +139,8 @@ CASES = {
         "void cudnn::winograd_nonfused::winogradForwardOutput4x4<float, float>(float)",
         "transposeDiagonal(float*, float*)",
         "triton_poi_fused_clone_permute_view_4",
+        "void marlin::gptq_marlin_repack_kernel<256, 4, false>(unsigned int const*)",
+        "void tensorrt_llm::common::cudaD2DcpyConvert<float, __half>(__half*, float const*, unsigned long)",
     ],
     "reduction": [
         "void at::native::reduce_kernel<256, 2, at::native::ReduceOp<c10::BFloat16, at::native::ArgMinOps<float>, unsigned int, long, 4> >(float)",
@@ -151,6 +159,7 @@ CASES = {
         "void k_get_rows_float<float, float>(float const*)",
         "embedding_lookup_kernel",
         "_set_mla_kv_buffer_kernel",
+        "void flashinfer::AppendPagedKVCacheKernel<128u, 8u, __nv_bfloat16, int>(int)",
     ],
     "sort": [
         "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(float)",
@@ -158,6 +167,7 @@ CASES = {
         "void cub::DeviceSegmentedRadixSortKernel<cub::DeviceRadixSortPolicy<float, long, int>::Policy800, false, true, float>(float)",
         "void rocprim::ROCPRIM_300000_NS::detail::block_sort_kernel<rocprim::ROCPRIM_300000_NS::detail::wrapped_merge_sort_block_sort_config<rocprim::default_config>>(float)",
         "bitonicSortShared",
+        "void vllm::topKPerRowPrefill<512, true>(float const*, int const*)",
     ],
     "scan": [
         "void at::native::tensor_kernel_scan_innermost_dim<float, std::plus<float> >(float*)",
@@ -207,6 +217,7 @@ CASES = {
         "chunk_kda_fwd_kernel_intra_sub_chunk",
         "prepare_wy_repr_bwd_kernel",
         "kernel_flashinfer_packed_kda_t1_cpasync_tile64_ilp4",
+        "void flashinfer::mamba::selective_state_update_kernel_simple<__nv_bfloat16, float>(int)",
     ],
     "collective": [
         "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)",
@@ -214,6 +225,9 @@ CASES = {
         "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(int)3, __nv_bfloat16, 8, true>(float)",
         "void deep_ep::internode_ll::dispatch<true, false, 7168>(void*)",
         "two_shot_all_reduce_kernel_inplace",
+        "void flashinfer::trtllm_mnnvl_allreduce::utils::oneshotAllreduceFusionKernel<8, __nv_bfloat16>(int)",
+        "void tensorrt_llm::kernels::moe_alltoall::moeA2ADispatchKernel<BlockPolicy, 8>(int)",
+        "kuserbuffers_pushsendrecv(int, int)",
     ],
     "fft": ["void vector_fft<256u, EPT<16u>, 8u, 2u, (padding_t)6, (twiddle_t)0>(kernel_arguments_t<unsigned int>)", "fft_rtc_fwd_len512_factors_8_8_8_wgs_64_tpt_64_sp_ip_CI_unitstride_sbrr_dirReg"],
     "other": [

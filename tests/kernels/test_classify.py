@@ -210,3 +210,7 @@ def test_fp8_is_read_wherever_it_stands_in_a_name():
         "_ZN5aiter30fmha_fwd_hd128_fp8_group_gfx950E",
     ]
     assert classify_names(names)["dtype"].to_list() == ["fp8"] * 3
+
+
+def test_a_product_of_8_bits_states_no_4_bit_weights():
+    assert classify_names(["void int8_scaled_mm_kernel<int8_t, int8_t>()"])["b_dtype"].to_list() == [None]

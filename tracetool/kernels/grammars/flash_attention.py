@@ -142,6 +142,17 @@ def _fmha_v2(match: re.Match[str], symbol: Symbol) -> Attributes:
     }
 
 
+def _selected(match: re.Match[str], symbol: Symbol) -> Attributes:
+    """Read attention over the keys that an index selects, as FlashMLA has it."""
+    phase = "decode" if "decode" in symbol.head else "prefill"
+    combine = "merge" in symbol.head or "combine" in symbol.head
+    return {
+        "op": "splitkv_combine" if combine else f"mla_{phase}",
+        "dtype": format_in(symbol.head),
+        "phase": phase,
+    }
+
+
 def _wrapped(match: re.Match[str], symbol: Symbol) -> Attributes | None:
     """Read attention wrapped in a library's ``device_kernel`` or ``Kernel``."""
     inside = symbol.inside
@@ -162,7 +173,7 @@ GRAMMAR = Grammar(
     library="flash_attn",
     title="FlashAttention 1 to 4, memory-efficient attention (xFormers, PyTorch), TensorRT-LLM attention",
     source="Dao-AILab/flash-attention, csrc/flash_attn/src and hopper/; pytorch/pytorch, aten/src/ATen/native/transformers/cuda/mem_eff_attention; NVIDIA/TensorRT-LLM, cpp/kernels/fmha_v2",
-    gate=r"[Ff]lash|fmha|Fmha|FMHA|AttentionKernel|attention_kernel_batched|[Mm]la_|device_kernel$|(?:^|::)Kernel2?$|compute_attn_1rowblock",
+    gate=r"[Ff]lash|fmha|Fmha|FMHA|AttentionKernel|attention_kernel_batched|[Mm]la_|device_kernel$|(?:^|::)Kernel2?$|compute_attn_1rowblock|sparse_(?:attn|mla)_",
     rules=(
         Rule(r"fmhaSm(?P<arch>\d+)[af]?Kernel", "attention", sign=_generated, fixed={"library": "trtllm_gen"}),
         Rule(r"fmha_cutlass(?P<d>[FB])_", "attention", sign=_memory_efficient, fixed={"library": "pytorch_mem_efficient"}),
@@ -171,11 +182,12 @@ GRAMMAR = Grammar(
         Rule(r"fmha_(?:fwd|fprop|bwd|dgrad)\w*_(?:kernel|loop)?\w*", "attention", sign=_fmha_v2),
         Rule(r"fmha_v2\w*|fmha_mhca\w*", "attention", sign=_fmha_v2, fixed={"library": "tensorrt"}),
         Rule(r"(?:FlashAttn|FlashAttention)\w*", "attention", sign=_fa3),
-        Rule(r"(?:kernel_cutlass_)\w*[Ff]lash\w*", "attention", sign=_fa3),
+        Rule(r"kernel_cutlass_\w*[Ff]lash(?!infer)\w*", "attention", sign=_fa3),
         Rule(r"(?:device_kernel|[Kk]ernel2?)$", "attention", sign=_wrapped),
         Rule(r"(?:\w+::)*(?:flash|pytorch_flash|flash_attn\w*)::\w+", "attention", where="scope", sign=_fa3),
         Rule(r"(?:flash_mla|mla_|flash_fwd_mla|get_mla)\w*", "attention", "mla_decode", sign=_fa3, fixed={"phase": "decode"}),
         Rule(r"\w*[Ff]lash_?[Aa]tt\w*", "attention", sign=_fa3),
+        Rule(r"\w*sparse_(?:attn|mla)_\w*", "attention", sign=_selected),
         Rule(r"\w*(?:[Ff]mha|FMHA)\w*", "attention", "fmha", sign=_fmha_v2),
     ),
     tokens=(

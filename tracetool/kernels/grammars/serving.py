@@ -55,11 +55,16 @@ GRAMMAR = Grammar(
     r"reshape_and_cache|rotary_embedding|(?:^|::)\w*(?:act_and_mul|silu_and_mul|gelu_and_mul)|rms_norm_kernel|[Mm]arlin|machete|awq_|gptq|exllama|gemm_half_q_half|reconstruct_|AllSpark|moe_align|moe_sum|topkGating|topk_softmax|"
     r"scaled_fp8_quant|scaled_int8_quant|per_token_(?:group_)?quant|dynamic_(?:per_token_)?scaled|static_scaled|cvt_fp16_to_fp4|cvt_warp|store_kvcache|resolve_future_token|clamp_position|hadamard|apply_shuffle_mul|copy_blocks|"
     r"swap_blocks|gather_cache|concat_and_cache|merge_attn_states|wvSp\w{0,3}K|LLGemm|RMSNormKernel|SamplingFrom|TopK\w*(?:Mask|Renorm)|TopPRenorm|ChainSpeculative|RotaryPosIds|qk_norm|qkNorm|causal_conv1d|selective_scan|ssm_|"
-    r"groupnorm_kernel|fp8_blockwise|int8_scaled_mm|grouped_topk|moe_fused_gate|apply_repetition|build_tree|AppendPagedKV|lora_|bgmv|convert_(?:req|fp8)|prepare_moe|(?:pre|post)_reorder|ep_moe|shuffle_rows|rdwdot|ll4mi|moe_wna16|fused_qkv|mla_decode|cutlass_mla|prepare_batch|correct_attn|advance_step|permute_cols|get_group_gemm_starts|cp_gather",
+    r"groupnorm_kernel|fp8_blockwise|int8_scaled_mm|grouped_topk|moe_fused_gate|apply_repetition|build_tree|AppendPagedKV|lora_|bgmv|convert_(?:req|fp8)|prepare_moe|(?:pre|post)_reorder|ep_moe|shuffle_rows|rdwdot|ll4mi|moe_wna16|fused_qkv|mla_decode|cutlass_mla|prepare_batch|correct_attn|advance_step|permute_cols|get_group_gemm_starts|cp_gather|[Tt]op_?[Kk]_?[Pp]er_?[Rr]ow|(?:^|_)merge_states?(?:_|$)|fused_moe\w*_(?:gptq|awq)",
     rules=(
-        Rule(r"\w*(?:paged_attention|ll4mi|PagedKV|BatchPrefill|BatchDecode|SinglePrefill|SingleDecode|Prefill|MergeStates?|merge_attn_states|PersistentVariable|cutlass_mla|mla_decode|correct_attn)\w*", "attention", sign=_paged),
+        Rule(r"\w*AppendPagedKV\w*", "gather_scatter", "kv_cache", sign=typed_as()),
+        Rule(r"\w*[Tt]op_?[Kk]_?[Pp]er_?[Rr]ow\w*", "sort", "topk", sign=typed_as()),
+        Rule(r"\w*(?:marlin|awq|gptq)\w*repack\w*", "copy", "layout_transform", sign=typed_as()),
+        Rule(r"\w*fused_moe\w*(?:gptq|awq)\w*", "moe", "moe_gemm", sign=typed_as(b_dtype="int4")),
+        Rule(r"\w*(?:paged_att|ll4mi|PagedKV|WithKVCache|BatchPrefill|BatchDecode|SinglePrefill|SingleDecode|Prefill|MergeStates?|merge_(?:attn_)?states?|PersistentVariable|cutlass_mla|mla_decode|correct_attn)\w*", "attention", sign=_paged),
         Rule(r"\w*(?:[Mm]arlin|machete|AllSpark|moe_wna16)\w*", "gemm", sign=_marlin),
-        Rule(r"\w*(?:awq_gemm|gemm_forward_4bit|gemm_half_q_half|gptq_gemm|wna16_gemm|int8_scaled_mm|fp8_blockwise|scaled_mm)\w*", "gemm", "quantized_gemm", sign=typed_as(b_dtype="int4")),
+        Rule(r"\w*(?:awq_gemm|gemm_forward_4bit|gemm_half_q_half|gptq_gemm|wna16_gemm)\w*", "gemm", "quantized_gemm", sign=typed_as(b_dtype="int4")),
+        Rule(r"\w*(?:int8_scaled_mm|fp8_blockwise|scaled_mm)\w*", "gemm", "quantized_gemm", sign=typed_as()),
         Rule(r"\w*(?:awq_dequant|dequantize|reconstruct_|gptq_shuffle|awq_|gptq_)\w*", "quantize", "dequantize", sign=typed_as()),
         Rule(r"\w*(?:wvSp\w{0,3}K|wv_splitk|LLGemm|gemv)\w*", "gemv", "gemv", sign=typed_as()),
         Rule(r"\w*(?:bgmv|sgmv|lora_)\w*", "gemm", "lora", sign=typed_as()),
@@ -71,7 +76,7 @@ GRAMMAR = Grammar(
         Rule(r"\w*(?:quant|cvt_|hadamard|convert_fp8|scaled_fp8|scaled_int8|block_scale)\w*", "quantize", "quantize", sign=typed_as()),
         Rule(r"\w*(?:act_and_mul|silu|gelu|swigluoai|activation|clamp_position|elementwise|add_kernel)\w*", "elementwise", "gated_act", sign=typed_as()),
         Rule(r"\w*(?:[Ss]ampl|TopK\w*Mask|TopP|top_p|Renorm|ChainSpeculative|repetition|penalt|build_tree|verify_tree|argmax)\w*", "sampling", "sampling", sign=typed_as()),
-        Rule(r"\w*(?:causal_conv1d|selective_scan|ssm_|mamba|lightning_attention)\w*", "ssm", "scan", sign=typed_as()),
+        Rule(r"\w*(?:causal_conv1d|selective_(?:scan|state)|checkpointing_ssu|ssm_|mamba|lightning_attention)\w*", "ssm", "scan", sign=typed_as()),
         Rule(r"\w*(?:copy_blocks|swap_blocks|permute_cols|transpose|copy)\w*", "copy", "copy", sign=typed_as()),
         Rule(r"\w*(?:all_?reduce|cross_device)\w*", "collective", "all_reduce", sign=typed_as()),
         Rule(r"\w*(?:topk|TopK|sort)\w*", "sort", "topk", sign=typed_as()),
