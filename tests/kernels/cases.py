@@ -82,6 +82,7 @@ CASES = {
         "_paged_attn_decode_v2_w_dot_kernel_per_token_quant",
         "void flashinfer::PODWithKVCacheTensorKernel<KTraits, 128, Params>(Params)",
         "kernel_mha",
+        "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensorptrbf16gmemalign16",
     ],
     "moe": [
         "fused_moe_kernel",
@@ -94,6 +95,7 @@ CASES = {
         "_ZN9deep_gemm19sm90_bf16_gemm_implILj0ELj7168ELNS_8GemmTypeE1ELb0EEEvPi",
         "void deep_gemm::sm100_fp8_fp4_mega_moe_impl<7168u, 2048u, 256u, 8u>(void*)",
         "fused_moe_kernel_gptq_awq",
+        "kernel_cutlass_kernel_flashinfergemmkernelsgrouped_gemm_masked_blackwellSm100BlockScaledPersistentDenseGemmKernel_object_at__TiledMMA_ThrLayoutVMNK21110000_",
     ],
     "norm": [
         "void vllm::fused_add_rms_norm_kernel<c10::Half, 8>(c10::Half*)",
@@ -168,6 +170,7 @@ CASES = {
         "void rocprim::ROCPRIM_300000_NS::detail::block_sort_kernel<rocprim::ROCPRIM_300000_NS::detail::wrapped_merge_sort_block_sort_config<rocprim::default_config>>(float)",
         "bitonicSortShared",
         "void vllm::topKPerRowPrefill<512, true>(float const*, int const*)",
+        "kernel_cutlass_single_pass_multi_cta_topk_kernel_tensorptrbf16gmemalign16o_0",
     ],
     "scan": [
         "void at::native::tensor_kernel_scan_innermost_dim<float, std::plus<float> >(float*)",
@@ -218,6 +221,7 @@ CASES = {
         "prepare_wy_repr_bwd_kernel",
         "kernel_flashinfer_packed_kda_t1_cpasync_tile64_ilp4",
         "void flashinfer::mamba::selective_state_update_kernel_simple<__nv_bfloat16, float>(int)",
+        "kernel_cutlass_gdn_decode_kernel_small_batch_pretranspose_tensorptrf32gmemalign16o_tensorptrbf16gmem",
     ],
     "collective": [
         "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)",

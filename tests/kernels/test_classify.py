@@ -214,3 +214,13 @@ def test_fp8_is_read_wherever_it_stands_in_a_name():
 
 def test_a_product_of_8_bits_states_no_4_bit_weights():
     assert classify_names(["void int8_scaled_mm_kernel<int8_t, int8_t>()"])["b_dtype"].to_list() == [None]
+
+
+def test_kernels_of_the_cute_dsl_are_cutlass_s_whatever_words_they_hold():
+    names = [
+        "kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrbf16gmem",
+        "kernel_cutlass_kernel___main__GroupedGemmKernel_object_at__TiledMMA_ThrLayoutVMNK11110000",
+    ]
+    table = classify_names(names)
+    assert table["library"].to_list() == ["cutlass", "cutlass"]
+    assert table["family"].to_list() == ["softmax", "moe"]

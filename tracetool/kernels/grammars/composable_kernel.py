@@ -99,7 +99,7 @@ GRAMMAR = Grammar(
     gate=r"(?:^|::)ck(?:_tile)?::|^kernel_\w*(?:xdl|dl|wmma|cshuffle|normalization|elementwise|reduce|welford|grouped|batched|softmax|contraction)|(?:^|::)kentry$|^(?:a8w8|a4w4|bf16|f16|a16w16)_\w*\d+x\d+x\d+",
     rules=(
         Rule(r"(?P<kind>a8w8|a4w4|a16w16|bf16|f16)_", "gemm", sign=_instance),
-        Rule(r"\w+", "other", sign=_template),
+        Rule(r"(?!kernel_cutlass_)\w+", "other", sign=_template),  # those are CUTLASS's, in Python
     ),
     tokens=(
         Token(r"xdl|wmma|dl", "matrix cores of CDNA, of RDNA, or dot instructions"),

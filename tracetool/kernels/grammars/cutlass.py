@@ -174,21 +174,28 @@ def _flat(match: re.Match[str], symbol: Symbol) -> Attributes | None:
 
 
 _DSL_TYPE = re.compile(r"tensorptr([a-z]+\d+)")
+#: Where the arguments begin behind the name of a function, and the package whose name holds a word of another.
+_DSL_ARGUMENTS = re.compile(r"_?(?:tensorptr|tiledmma|tiledcopy|copyatom).*|flashinfer")
 
 
 def _dsl(match: re.Match[str], symbol: Symbol) -> Attributes:
-    name = match["name"].lower()
+    name = _DSL_ARGUMENTS.sub("", match["name"].lower())
     dtype = _DSL_TYPE.search(symbol.head)
     family, op = "other", None
     for words, answer in (
+        (("gdn", "kda", "delta", "mamba", "ssd", "_ssu", "selective_state"), ("ssm", "scan")),
         (("flash", "attention", "fmha", "mla"), ("attention", "flash_fwd")),
+        (("allreduce", "all_reduce", "allgather", "all_gather", "all_to_all"), ("collective", None)),
+        (("topk", "top_k"), ("sort", "topk")),
         (("norm",), ("norm", None)),
         (("grouped", "moe"), ("moe", "grouped_gemm")),
         (("gemm", "matmul"), ("gemm", "gemm")),
         (("softmax",), ("softmax", "softmax")),
+        (("cross_entropy", "_ce_", "loss"), ("other", "loss")),
+        (("rope", "rotary"), ("rope", "rope")),
         (("quant", "scale"), ("quantize", "quantize")),
         (("reduc",), ("reduction", None)),
-        (("elementwise", "add", "mul"), ("elementwise", None)),
+        (("elementwise", "swiglu", "silu", "gelu", "_add", "_mul_"), ("elementwise", None)),
     ):
         if any(w in name for w in words):
             family, op = answer
