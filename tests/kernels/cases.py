@@ -44,12 +44,15 @@ CASES = {
         "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __half, __half, __half, float, false, true, true, false, 7, false>(int)",
         "void mul_mat_vec_q<(ggml_type)14, 1>(void const*)",
         "void wvSplitK_hf_<__half, 64, 4, 16, 8, 2, 2>(int, int)",
+        "void aiter::HGEMV_WFPerRow<int>(int)",
     ],
     "splitk_reduce": [
         "Cijk_Ailk_Bljk_HHS_BH_GB",
         "flydsl_gemm_splitk_reduce",
         "void cublasLt::splitKreduce_kernel<16, 32, int, float, __nv_bfloat16, float>(cublasLt::cublasSplitKParams<float>)",
         "Cijk_BB_PostGSU16_VW4.kd",
+        "_gemm_a8w8_blockscale_reduce_kernel",
+        "void mul_mat_q_stream_k_fixup<(ggml_type)12, 128, false>(int const*)",
     ],
     "conv": [
         "turing_h1688cudnn_128x256_sliced1x2_ldg8_relu_exp_small_nhwc_tn_v1",
@@ -83,6 +86,9 @@ CASES = {
         "void flashinfer::PODWithKVCacheTensorKernel<KTraits, 128, Params>(Params)",
         "kernel_mha",
         "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__tensorptrbf16gmemalign16",
+        "void gqa_d128_kernel<opus_gqa_traits>(opus_gqa_kargs)",
+        "_splitK_reduce",
+        "_mla_prefill_reduce_kernel",
     ],
     "moe": [
         "fused_moe_kernel",
@@ -96,6 +102,9 @@ CASES = {
         "void deep_gemm::sm100_fp8_fp4_mega_moe_impl<7168u, 2048u, 256u, 8u>(void*)",
         "fused_moe_kernel_gptq_awq",
         "kernel_cutlass_kernel_flashinfergemmkernelsgrouped_gemm_masked_blackwellSm100BlockScaledPersistentDenseGemmKernel_object_at__TiledMMA_ThrLayoutVMNK21110000_",
+        "void aiter::topk_gating_kernel_opt<__hip_bfloat16, 256>(int)",
+        "_row_id_map_pass_1_kernel",
+        "tgmm_persistent_kernel",
     ],
     "norm": [
         "void vllm::fused_add_rms_norm_kernel<c10::Half, 8>(c10::Half*)",
@@ -109,6 +118,7 @@ CASES = {
         "void rms_norm_f32<256, false>(float const*, float*, int, float)",
         "MIOpenBatchNormBwdSpatialFinalDScaleDBias",
         "triton_red_fused_native_group_norm_5",
+        "_poly_norm_forward_kernel",
     ],
     "softmax": [
         "void at::native::(anonymous namespace)::cunn_SoftMaxForwardSmem<8, c10::BFloat16, float, c10::BFloat16, at::native::(anonymous namespace)::SoftMaxForwardEpilogue, long>(c10::BFloat16*)",
@@ -130,6 +140,8 @@ CASES = {
         "vecAdd(double const*, double const*, double*, int)",
         "saxpy_kernel",
         "kda_gate_fwd_kernel",
+        "void aiter::operator_bcast_big_tile_kernel<float, float>(void*)",
+        "_exact_forward_kernel",
     ],
     "copy": [
         "set_values",
@@ -162,6 +174,7 @@ CASES = {
         "embedding_lookup_kernel",
         "_set_mla_kv_buffer_kernel",
         "void flashinfer::AppendPagedKVCacheKernel<128u, 8u, __nv_bfloat16, int>(int)",
+        "assign_req_to_token_pool",
     ],
     "sort": [
         "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(float)",
@@ -205,6 +218,8 @@ CASES = {
         "void flashinfer::BatchQKApplyRotaryPosIdsKernel<true, 128u, 8u, 16u, __nv_bfloat16, int>(__nv_bfloat16*)",
         "_rope_embedding",
         "void rope_neox<true, false, float>(float const*)",
+        "void aiter::kn_entry_2c_sbhd_cached_indirect_inplace<OpUncachedFwd, true>(__hip_bfloat16*)",
+        "_rope_embedding_QK",
     ],
     "sampling": [
         "void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, (cub::BlockScanAlgorithm)2, true, float, int>(float*)",
@@ -241,6 +256,7 @@ CASES = {
         "magma_dtrsm_set",
         "lower_triangular_solve_set",
         "rocblas_dtrsv_level_set_kernel",
+        "_kldiv_kernel_forward",
     ],
     "sparse": ["void cusparse::csrsv_solve_lower_set_kernel<double>(int)", "csrsm2_set_kernel", "sptrsv_level_set", "void cusparse::csrmm_v2_kernel<int, double, double>(double)", "spmv_csr_vector_kernel"],
     "stencil": ["jacobi2d_kernel(double*, double*)", "laplacian_dp_kernel2(double*, double const*, int)"],

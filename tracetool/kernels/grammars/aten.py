@@ -183,7 +183,7 @@ GRAMMAR = Grammar(
     library="pytorch",
     title="ATen: PyTorch's own kernels, and the same code in torch extensions",
     source="pytorch/pytorch, aten/src/ATen/native/cuda: Loops.cuh, CUDALoops.cuh, Reduce.cuh, PersistentSoftmax.cuh, MultiTensorApply.cuh, Shape.cu, Indexing.cu",
-    gate=r"^at(?:_cuda_detail)?::|(?:^|::)(?:vectorized_|unrolled_|vectorized_templated_)?elementwise_kernel|reduce_kernel$|softmax_warp|cunn_Soft|cunn_Spatial|"
+    gate=r"^at(?:_cuda_detail)?::|(?:^|::)(?:vectorized_|unrolled_|vectorized_templated_)?elementwise_kernel|(?:^|::)reduce_(?:\d+d_)?kernel$|softmax_warp|cunn_Soft|cunn_Spatial|"
     r"multi_tensor_apply|CatArray|distribution_|fused_dropout|indexSelect|indexFunc|indexing_backward|index_elementwise|embedding_|Embedding|layer_norm|LayerNorm|"
     r"cuCompute|GammaBeta|RowwiseMoments|batch_norm|lp(?:norm|max)_cleanup|vectorized_gather|compute_grad_weight|krn_partial|sum_and_scatter|compute_num_of_partial|"
     r"max_pool|avg_pool|average_pool|upsample|nll_loss|bitonicSort|gatherTopK|radixFind|mbtopk|tensor_kernel_scan|compute_cuda_kernel|scatter_gather|"
@@ -213,6 +213,7 @@ GRAMMAR = Grammar(
         Rule(r"\w*?(?:nll_loss|ctc_loss|cross_entropy|multi_?margin|MultiLabel)\w*", "other", "loss", sign=_typed),
         Rule(r"(?:bitonicSort|radixSort|sortKeyValue|mbtopk|gatherTopK|radixFind|gatherKth|gatherMedian|fillSliceWithIndex|warpMerge|segmented_sort|topk|sort)\w*", "sort", "sort", sign=_typed),
         Rule(r"tensor_kernel_scan\w*|\w*_scan_\w*|scan_\w*|cum\w+_kernel\w*", "scan", "scan", sign=_typed),
+        Rule(r"_?(?:rope|rotary)_\w+", "rope", "rope", sign=_typed),
         Rule(r"\w*?(?:gather|scatter|index|embedding|Embedding|indices)\w*", "gather_scatter", "index", sign=_elementwise),
         Rule(r"(?:compute_grad_weight|krn_partial|sum_and_scatter|compute_num_of_partial)\w*", "gather_scatter", "embedding_bwd", sign=_typed),
         Rule(r"renorm_kernel|compute_cuda_kernel|searchsorted\w*|kernelHistogram\w*|bincount\w*", "gather_scatter", "index", sign=_typed),

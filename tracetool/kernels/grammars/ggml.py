@@ -15,6 +15,7 @@ GRAMMAR = Grammar(
     source="ggml-org/llama.cpp, ggml/src/ggml-cuda",
     gate=r"^(?:mul_mat|quantize_(?:q8|mmq)|dequantize_|flash_attn_(?:ext|tile|vec|mask|stream|combine|mma)|k_(?:get_rows|bin_bcast|argsort|repeat|sum|compute|set_rows)|rms_norm_f32|norm_f32|rope_(?:norm|neox|multi|vision)|soft_max_f(?:32|16)|cpy_|convert_unary|scale_f32|silu_f32|gelu_f32|unary_(?:op|gated)|group_norm_f32|im2col_kernel|concat_|ssm_(?:scan|conv)|mmq_|argsort_f32|upscale_f32|pool2d_nchw|diag_mask|clamp_f32|acc_f32|timestep|conv_transpose|rwkv_wkv|gated_linear|topk_moe|mmf_|mul_mat_f|convert_unary|sum_rows|reduce_rows|ggml)",
     rules=(
+        Rule(r"mul_mat_\w*fixup", "splitk_reduce", "splitk_reduce", sign=typed_as()),
         Rule(r"mul_mat_vec\w*", "gemv", "gemv", sign=typed_as()),
         Rule(r"mul_mat\w*|mmq_\w*|mmf_\w*", "gemm", "quantized_gemm", sign=typed_as()),
         Rule(r"flash_attn\w*combine\w*|flash_attn_stream_k_fixup", "attention", "splitkv_combine", sign=typed_as()),

@@ -42,6 +42,7 @@ GRAMMAR = Grammar(
         Rule(r"(?:\w+::)*deep_gemm::(?P<arch>)\w+", "gemm", where="scope", sign=_deepgemm, fixed={"library": "deepgemm"}),
         Rule(r"(?:split|dense|ssd|batch_index_select_dim0)_embedding\w*backward\w*|\w*embedding\w*grad\w*", "gather_scatter", "embedding_bwd", sign=typed_as(direction="bwd", library="fbgemm")),
         Rule(r"\w*(?:embedding|bounds_check_indices|linearize|permute_[12]D|permute_indices|_offsets_range|FP8rowwise|jagged|block_bucketize|lxu_|lru_|lfu_|delinearize|index_select|keyed_jagged|invert_permute|expand_into)\w*", "gather_scatter", "embedding", sign=typed_as(library="fbgemm")),
+        Rule(r"moe_\w*permute\w*", "moe", "routing", sign=typed_as()),
         Rule(r"\w*(?:permute_pooled|recat_|batched_unary|permute|_copy_)\w*", "copy", "permute", sign=typed_as(library="fbgemm")),
         Rule(r"(?:ln|rmsnorm|layernorm|ln_parallel)_(?:fwd|bwd)\w*|cu(?:Apply|Compute)\w+|\w*(?:[Ll]ayer[Nn]orm|[Ll]ayernorm|rms_?norm|RMSNorm|layer_norm)\w*", "norm", "norm", sign=typed_as()),
         Rule(r"(?:scaled_(?:masked_|upper_triang_)?\w*softmax|attn_softmax)\w*|\w*softmax\w*", "softmax", "scaled_softmax", sign=typed_as()),
