@@ -38,6 +38,7 @@ CASES = {
         "void cublasLt::gemm::kernel",
         "void mul_mat_q<(ggml_type)8, 128, 8, true>(char const*, char const*)",
         "void deep_gemm::sm100_bf16_gemm_impl<(cute::UMMA::Major)0, (cute::UMMA::Major)0, 0u, 4096u, 7168u, 128u, 128u, 64u, 1u, 128u, 128u, 128u, 4u, 128u, 128u, 1u, false, 148u, 64u, false, true, (deep_gemm::GemmType)0, false, cutlass::bfloat16_t>(int*)",
+        "__myl_FcAddCast_myl0_7",
     ],
     "gemv": [
         "void gemv2N_kernel<int, int, double, double, double, double, 128, 2, 4, 4, 1, false, cublasGemvParams<double>>(double)",
@@ -45,6 +46,7 @@ CASES = {
         "void mul_mat_vec_q<(ggml_type)14, 1>(void const*)",
         "void wvSplitK_hf_<__half, 64, 4, 16, 8, 2, 2>(int, int)",
         "void aiter::HGEMV_WFPerRow<int>(int)",
+        "void onnxruntime::contrib::cuda::MatMulFloat4bKernel<__half, 32, true>(__half*, __half const*, unsigned char const*)",
     ],
     "splitk_reduce": [
         "Cijk_Ailk_Bljk_HHS_BH_GB",
@@ -65,6 +67,7 @@ CASES = {
         "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex1_bt64x128x32_wt32x32x8_ws1x1_wr1x2_ta1x8x1x1_1x4x1x64_tb1x8x2x1_1x4x1x64",
         "triton_tem_fused_convolution_7",
         "cutlass_tensorop_s1688fprop_optimized_tf32_128x64_16x6_nhwc_align4",
+        "__myl_CorrMulAddRelu_myl0_1",
     ],
     "attention": [
         "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, false, false, cutlass::half_t>, true, true, false, false, true, true, false>(Flash_bwd_params)",
@@ -89,6 +92,8 @@ CASES = {
         "void gqa_d128_kernel<opus_gqa_traits>(opus_gqa_kargs)",
         "_splitK_reduce",
         "_mla_prefill_reduce_kernel",
+        "__mye8037_gemm_mha_v2",
+        "_gemv_mha_v1_0x1f2e3d",
     ],
     "moe": [
         "fused_moe_kernel",
@@ -119,6 +124,7 @@ CASES = {
         "MIOpenBatchNormBwdSpatialFinalDScaleDBias",
         "triton_red_fused_native_group_norm_5",
         "_poly_norm_forward_kernel",
+        "__myl_bb0_8_ResTraCasAddMeaSubMulMeaAddSqrDivMulMulAddRes_com_vec",
     ],
     "softmax": [
         "void at::native::(anonymous namespace)::cunn_SoftMaxForwardSmem<8, c10::BFloat16, float, c10::BFloat16, at::native::(anonymous namespace)::SoftMaxForwardEpilogue, long>(c10::BFloat16*)",
@@ -126,6 +132,8 @@ CASES = {
         "void scaled_upper_triang_masked_softmax_warp_forward<__half, __half, float, 11>(__half*)",
         "triton_per_fused__softmax_9",
         "void soft_max_f32<true, 1024, 1024, float>(float const*)",
+        "__myl_MaxrSubExpSumDiv_myl0_9",
+        "triton_softmax_3",
     ],
     "elementwise": [
         "void at::native::vectorized_elementwise_kernel<8, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}::operator()() const::{lambda()#1}::operator()() const::{lambda(float)#1}, std::array<char*, 2ul> >(int)",
@@ -142,6 +150,7 @@ CASES = {
         "kda_gate_fwd_kernel",
         "void aiter::operator_bcast_big_tile_kernel<float, float>(void*)",
         "_exact_forward_kernel",
+        "__myl_SlicSiluSlicMul_myl2_1",
     ],
     "copy": [
         "set_values",
@@ -155,6 +164,7 @@ CASES = {
         "triton_poi_fused_clone_permute_view_4",
         "void marlin::gptq_marlin_repack_kernel<256, 4, false>(unsigned int const*)",
         "void tensorrt_llm::common::cudaD2DcpyConvert<float, __half>(__half*, float const*, unsigned long)",
+        "__myl_TranReshMove_myl3_5",
     ],
     "reduction": [
         "void at::native::reduce_kernel<256, 2, at::native::ReduceOp<c10::BFloat16, at::native::ArgMinOps<float>, unsigned int, long, 4> >(float)",
@@ -212,6 +222,7 @@ CASES = {
         "void kDequantizeBlockwise<__half, 512, 64, 8, 2>(float*)",
         "void quantize_q8_1<32>(float const*, void*, long)",
         "void transformer_engine::cast_transpose_general_kernel<8ul, 16ul, float, __nv_bfloat16, __nv_fp8_e4m3>(float)",
+        "void onnxruntime::contrib::cuda::Dequantize4BitsKernel<__half>(__half*, unsigned char const*)",
     ],
     "rope": [
         "void vllm::rotary_embedding_kernel<c10::Half, false>(long const*)",
@@ -220,6 +231,7 @@ CASES = {
         "void rope_neox<true, false, float>(float const*)",
         "void aiter::kn_entry_2c_sbhd_cached_indirect_inplace<OpUncachedFwd, true>(__hip_bfloat16*)",
         "_rope_embedding_QK",
+        "void onnxruntime::contrib::cuda::RotaryEmbeddingBSNH<__half, false>(__half*)",
     ],
     "sampling": [
         "void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, (cub::BlockScanAlgorithm)2, true, float, int>(float*)",

@@ -1,6 +1,7 @@
 """TensorRT and TensorRT-LLM: fused plug-in kernels, generated products, reformats.
 
-Generated batched products: ``bmm_{out}_{A}{B}_{acc}_t{M}x{N}x{K}[u{n}]_s{S}_et.._m{mma}_cga{x}x{y}x{z}_..._[swiGlu]_..._{sm}``.
+Myelin, TensorRT's compiler, joins the first letters of the operators it fused: ``__myl_[bb0_8_]MeanSubMulMeanAddSqrt..``; its fused attention is
+``[__mye<n>]_gemm_mha_v2``, in decode ``_gemv_mha_v1``. Generated batched products: ``bmm_{out}_{A}{B}_{acc}_t{M}x{N}x{K}[u{n}]_s{S}_et.._m{mma}_cga{x}x{y}x{z}_..._[swiGlu]_..._{sm}``.
 """
 
 from __future__ import annotations
@@ -43,6 +44,32 @@ def _generated(match: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
+#: An operator in a name of Myelin, by its first three letters (Fc by both); later versions write four.
+_FUSED = re.compile(r"MM|[A-Z][a-z]+")
+_MOVES = frozenset(("tra", "res", "mov", "sli", "con", "cas", "rep", "pad", "squ", "uns", "shu"))
+
+
+def _myelin(match: re.Match[str], symbol: Symbol) -> Attributes:
+    """Read a kernel of fused operators by those that shape its work, first of all what multiplies."""
+    operators = [word[:3].lower() for word in _FUSED.findall(match["ops"])]
+    all_operators = set(operators)
+    family, op = "elementwise", "pointwise"
+    for needed, answer in (
+        ({"fc"}, ("gemm", "gemm")), ({"mm"}, ("gemm", "gemm")), ({"gem"}, ("gemm", "gemm")), ({"cor"}, ("conv", "conv_fwd")), ({"top"}, ("sort", "topk")),
+        ({"mea", "sqr"}, ("norm", "norm")), ({"max", "exp", "sum"}, ("softmax", "fused_softmax")), ({"gat"}, ("gather_scatter", "index")),
+        ({"sca"}, ("gather_scatter", "index")), ({"mea"}, ("reduction", "reduce")), ({"sum"}, ("reduction", "reduce")), ({"dqu"}, ("quantize", "dequantize")),
+    ):  # fmt: skip
+        if needed <= all_operators:
+            family, op = answer
+            break
+    else:
+        if "Maxr" in match["ops"] or "Minr" in match["ops"]:
+            family, op = "reduction", "reduce"
+        elif all_operators and all_operators <= _MOVES:
+            family, op = "copy", "layout_transform"
+    return {"family": family, "op": op, "fused_ops": "_".join(operators) or None}
+
+
 def _format(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     return {
@@ -56,10 +83,13 @@ GRAMMAR = Grammar(
     library="tensorrt_llm",
     title="TensorRT and TensorRT-LLM",
     source="NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels and trtllmGenKernels; NVIDIA/TensorRT, plugin",
-    gate=r"tensorrt|trtllm|(?:^|::)(?:bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|MxE4m3|MxE2m1)|moe::dev|nvinfer|genericReformat|__myl_|^myelin|^mha_v2|generatedNativePointwise|cuInt8|cuEltwise|permutationKernelPLC|CUTENSOR|cutensor|masked_multihead_attention|mmha_|xqa|applyBiasRopeUpdateKVCache|invokeRms|dequant|computeSeqAndPadding|doActivationKernel|expandInputRows|finalizeMoe|fusedBuildExpert|blockExpertPrefixSum|globalExpertPrefixSum|computeExpert|indexBagging|^kernel_mha(?:_|$)",
+    gate=r"tensorrt|trtllm|(?:^|::)(?:bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|MxE4m3|MxE2m1)|moe::dev|nvinfer|genericReformat|__my[el]|^myelin|^mha_v2|_(?:gemm|gemv)_mha_v\d|generatedNativePointwise|cuInt8|cuEltwise|permutationKernelPLC|CUTENSOR|cutensor|masked_multihead_attention|mmha_|xqa|applyBiasRopeUpdateKVCache|invokeRms|dequant|computeSeqAndPadding|doActivationKernel|expandInputRows|finalizeMoe|fusedBuildExpert|blockExpertPrefixSum|globalExpertPrefixSum|computeExpert|indexBagging|^kernel_mha(?:_|$)",
     rules=(
         Rule(r"(?P<kind>bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|Mx\w+?)_", "moe", sign=_generated, fixed={"library": "trtllm_gen"}),
         Rule(r"\w*(?:masked_multihead|mmha_|xqa|MultiBlock\w*Attention)\w*|kernel_mha(?:_\w+)?$", "attention", "paged_decode", sign=typed_as(phase="decode")),
+        Rule(r"\w*_gemm_mha_v\d\w*|__myl_\w*[Mm]ha\w*", "attention", "flash_fwd", fixed={"library": "tensorrt"}),
+        Rule(r"\w*_gemv_mha_v\d\w*", "attention", "decode", fixed={"library": "tensorrt", "phase": "decode"}),
+        Rule(r"__myl_(?:bb\d+_\d+_)?(?P<ops>[A-Z][A-Za-z]+)\w*", "elementwise", sign=_myelin, fixed={"library": "tensorrt"}),
         Rule(r"\w*(?:[Rr]outing|finalize|[Ee]xpert|expandInput|fusedBuild|moe\w*(?:Sort|Permute))\w*", "moe", "routing", sign=typed_as()),
         Rule(r"(?:\w+::)*moe::dev::(?:routing|finalize|permute)", "moe", "routing", where="scope", sign=typed_as()),
         Rule(r"(?:\w+::)*moe::dev::activation", "elementwise", "gated_act", where="scope", sign=typed_as()),
@@ -77,7 +107,6 @@ GRAMMAR = Grammar(
         Rule(r"\w*(?:[Ss]oft[Mm]ax)\w*", "softmax", "softmax", sign=typed_as()),
         Rule(r"\w*(?:[Rr]educe|Sum|Max)\w*", "reduction", "reduce", sign=typed_as()),
         Rule(r"\w*(?:gather|[Ee]mbedding|lookup|indexBagging|Seq)\w*", "gather_scatter", "index", sign=typed_as()),
-        Rule(r"__myl_\w*(?:MM|FC|Gemm|mm_|Mha|mha)\w*", "gemm", "gemm"),
         Rule(r"(?:__myl_|myelin|generatedNative|cuEltwise)\w*|\w*(?:[Aa]ctivation|[Pp]ointwise|[Ee]ltwise|elementwise|Bias|[Gg]elu)\w*", "elementwise", "pointwise", sign=typed_as()),
     ),
     tokens=(
@@ -89,6 +118,7 @@ GRAMMAR = Grammar(
         Token(r"cga\d+x\d+x\d+", "cluster"),
         Token(r"swiGlu", "gated activation fused"),
         Token(r"dynBatch|bN|bM", "how experts are batched"),
+        Token(r"(?:[A-Z][a-z]+)+", "Myelin: operators fused, in order, by their first letters (Fc product, Corr convolution, Tran transposition)"),
         Token(r"schedP\w+|rM|rN|tma\w*|transOut|clmp|biasM", "schedule, routing side, loads, output orientation"),
     ),
     examples={

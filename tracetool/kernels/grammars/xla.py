@@ -41,7 +41,7 @@ def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
         out.update(family="gemm", op="gemm_fusion")
     elif "convolution" in words:
         out.update(family="conv", op="conv_fwd")
-    elif "softmax" in joined:
+    elif "softmax" in joined or kind == "softmax":
         out.update(family="softmax", op="fused_softmax")
     elif "scatter" in words or "gather" in words:
         out.update(family="gather_scatter", op="fused_gather")
