@@ -66,6 +66,13 @@ def test_without_an_operator_tiles_and_grid_give_m_and_n_and_the_duration_k():
     assert got["inferred_low"] < 1 < got["inferred_high"]
 
 
+def test_the_depth_of_a_product_is_inferred_at_the_clock_it_ran_at():
+    frame = pl.DataFrame([row(name=SGEMM, grid=(16, 32, 1), us=5000.0)])
+    gpu = load_gpu("h100-sxm")
+    half = describe(frame, clock_mhz=gpu.clock_boost_mhz / 2.0)["k"][0]
+    assert half == pytest.approx(describe(frame)["k"][0] / 2.0, rel=0.01)
+
+
 def test_an_unknown_gpu_infers_nothing_unless_one_is_given():
     frame = pl.DataFrame([row(name=SGEMM, grid=(16, 32, 1), us=100.0, device_name="some GPU")])
     assert describe(frame)["shape_source"][0] == "none"

@@ -23,10 +23,11 @@ from tracetool.replay.power import PowerCurve
 from tracetool.replay.power_swing import means_over, spectrum
 from tracetool.replay.predict_windows import _not_hidden
 from tracetool.replay.prediction_frame import _in_the_run, with_inputs
-from tracetool.replay.recording_conditions import _settled, recorded_clock
+from tracetool.replay.recording_conditions import _settled
 from tracetool.replay.roofline import _with_rates
 from tracetool.replay.table_checks import _check_shares, check_kernels
 from tracetool.replay.table_totals import run_spread
+from tracetool.tables.recorded_clock import recorded_clock
 
 GPU = load_gpu("a100-sxm")
 

@@ -13,6 +13,7 @@ from tracetool.core.escape import from_csv, map_distinct
 from tracetool.kernels.classify import COLUMNS, classify_names
 from tracetool.kernels.structure import describe
 from tracetool.tables.measured_work import work_by_signature
+from tracetool.tables.recorded_clock import recorded_clock
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.windows import Window, parts_of
@@ -132,7 +133,8 @@ def _with_attributes(launches: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
 def _classified(run: Run) -> pl.DataFrame:
     """Return the attributes of each signature of a run."""
     signatures = run.signatures
-    described = describe(signatures).select(_DESCRIBED)
+    clock = recorded_clock(run)
+    described = describe(signatures, clock_mhz=clock[0] if clock else None).select(_DESCRIBED)
     named = classify_names(signatures["name"].to_list()).drop("name")
     stated = named.drop([c for c in named.columns if c in _DESCRIBED])
     table = pl.concat([signatures.select("signature"), described, stated], how="horizontal")

@@ -53,10 +53,13 @@ _SHORTEST: Final = 0.1
 _COMPLEX: Final = 4.0
 
 
-def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFrame:
+def infer_missing(
+    frame: pl.DataFrame, gpus: dict[str | None, Gpu], clock_mhz: float | None = None
+) -> pl.DataFrame:
     """Fill K, ``cols`` or ``kv_len`` where it alone is absent and the duration and GPU are known.
 
-    ``gpus`` holds the GPU of each ``device_name``; see :func:`gpus_of`.
+    ``gpus`` holds the GPU of each ``device_name``; see :func:`gpus_of`. ``clock_mhz`` is the core clock they ran
+    at, None for their boost clocks. [MHz]
 
     Adds ``inferred`` (names of the numbers that are inferred or assumed, "" for none), ``inferred_low`` and
     ``inferred_high`` (factors on the last of them).
@@ -72,7 +75,12 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
     for device, gpu in gpus.items():
         on_device = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
         size = np.array([BYTES.get(d, 4.0) for d in dtype])
-        rate = np.array([_rate(gpu, d, unit) for d, unit in zip(dtype, units, strict=True)])
+        rate = np.array(
+            [
+                _rate(gpu, d, unit, clock_mhz or gpu.clock_boost_mhz)
+                for d, unit in zip(dtype, units, strict=True)
+            ]
+        )
         without_k = (
             on_device
             & np.isin(family, _BY_NUMBER["k"])
@@ -153,13 +161,13 @@ def gpus_of(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
     return gpus
 
 
-def _rate(gpu: Gpu, dtype: str, unit: str) -> float:
+def _rate(gpu: Gpu, dtype: str, unit: str, clock_mhz: float) -> float:
     try:
-        rate = float(gpu.peak_flops(_PIPES.get(dtype, "fp32"), gpu.clock_boost_mhz))
+        rate = float(gpu.peak_flops(_PIPES.get(dtype, "fp32"), clock_mhz))
     except KeyError:
-        rate = float(gpu.peak_flops("fp32", gpu.clock_boost_mhz))
+        rate = float(gpu.peak_flops("fp32", clock_mhz))
     if unit == "tensorop" and dtype == "fp32":
-        rate = max(rate, gpu.matrix_fp32 * gpu.sm_count * gpu.clock_boost_mhz * 1e6)
+        rate = max(rate, gpu.matrix_fp32 * gpu.sm_count * clock_mhz * 1e6)
     return rate / _COMPLEX if dtype.startswith("complex") else rate
 
 

@@ -47,7 +47,9 @@ _APART: Final = ("elements", "reads", "writes", "bytes")
 _OF_SIZE: Final = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 
 
-def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
+def describe(
+    signatures: pl.DataFrame, gpu: Gpu | None = None, clock_mhz: float | None = None
+) -> pl.DataFrame:
     """Return the operator columns of a run's signatures.
 
     Parameters
@@ -56,6 +58,8 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         The ``signatures`` table of a run; only ``name`` must exist.
     gpu : Gpu, optional
         The GPU it ran on, where ``device_name`` does not state it.
+    clock_mhz : float, optional
+        The core clock it ran at, where readings tell: sizes inferred from durations go by it. [MHz]
 
     Returns
     -------
@@ -77,7 +81,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     frame = scale_elements_per_thread(
         drop_misattributed_calls(from_launch(choose_filters(_own_shapes(frame)), counts)), gpus
     )
-    frame = infer_missing(companion_shapes(_filled(frame)), gpus)
+    frame = infer_missing(companion_shapes(_filled(frame)), gpus, clock_mhz)
     frame = _sources(frame)
     calls = [c for c in frame.columns if c.startswith(("call_", "launch_"))]
     return frame.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)

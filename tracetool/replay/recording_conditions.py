@@ -20,6 +20,7 @@ from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import power_as_measured
 from tracetool.model.timing import time_rows
 from tracetool.replay.recorded_clocks import governed_clocks
+from tracetool.tables.recorded_clock import recorded_clock
 from tracetool.tables.run import Run
 
 #: Nanoseconds of the step some profilers count in.
@@ -98,8 +99,6 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
     return notes
 
 
-#: A reading counts as one under load from this utilization on.
-_LOADED: Final = 0.5
 #: Clocks tried for kernels that the power limit slowed while they were recorded: strides, and steps of each.
 _STRIDES, _STRIDE = 3, 5
 #: Powers this close are one, as at all clocks of one voltage. [1] A prior.
@@ -153,22 +152,6 @@ def recorded_gpu(run: Run) -> Gpu | None:
             "ingest the traces of each into a run of its own",
         )
     return gpus[0] if gpus else None
-
-
-def recorded_clock(run: Run) -> tuple[float, str] | None:
-    """Return the core clock a run was recorded at and a sentence on its source. [MHz]"""
-    readings = run.telemetry.filter(pl.col("clock_mhz").is_not_null() & (pl.col("clock_mhz") > 0))
-    kernels = run.table("kernels", ("start_ns", "duration_ns"))
-    if not (readings.height and kernels.height):
-        return None
-    ends = (kernels["start_ns"] + kernels["duration_ns"]).max()
-    inside = readings.filter(pl.col("time_ns").is_between(kernels["start_ns"].min(), ends))
-    loaded = inside.filter(pl.col("utilization").fill_null(1.0) >= _LOADED)
-    for group in (loaded, inside):
-        if group.height:
-            clock = float(np.median(group["clock_mhz"].to_numpy()))
-            return clock, f"recorded clock: {clock:g} MHz, median of {counted(group.height, 'reading')}"
-    return None
 
 
 def usual_clock(run: Run, recorded_on: Gpu, target: Gpu) -> float:

@@ -16,6 +16,7 @@ from tracetool.families.transfers.problem import over_link
 from tracetool.hardware.gpu import Gpu
 from tracetool.replay.collective_ranks import with_ranks
 from tracetool.replay.operator_tables import as_columns
+from tracetool.tables.recorded_clock import recorded_clock
 from tracetool.tables.run import Run
 
 #: GPUs of a node behind one PCIe switch: ranks of a training read their batches at once. [1] As in NVIDIA's
@@ -114,7 +115,8 @@ def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorCo
         raise BadInput.in_file(
             run.path, "holds no GPU activity to predict", "ingest a trace with kernels in it"
         )
-    described = describe(signatures, gpu)
+    clock = recorded_clock(run)
+    described = describe(signatures, gpu, clock[0] if clock else None)
     columns_of_names = [c for c in described.columns if c != "family"]
     columns = described.select(columns_of_names).with_columns(
         (signatures["duration_ns"] / signatures["launches"].clip(1) / 1e3).alias("duration_us"),

@@ -19,8 +19,8 @@ from tracetool.replay.diagnosis.causes import NAMES
 from tracetool.replay.diagnosis.gpu_pieces import WAITS, CutRun, Side
 from tracetool.replay.group_energy import GroupEnergy
 from tracetool.replay.groups import activity_names
-from tracetool.replay.recording_conditions import recorded_clock
 from tracetool.tables.list_columns import shape_texts
+from tracetool.tables.recorded_clock import recorded_clock
 
 #: What separates a signature from the others, whatever its number in its run.
 IDENTITY: Final = ("operator", "shapes", "name", "geometry")

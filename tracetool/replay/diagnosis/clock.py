@@ -17,8 +17,8 @@ from tracetool.replay.diagnosis.causes import CAP, FAST_CLOCK, LOW_CLOCK, THERMA
 from tracetool.replay.diagnosis.references import saved_share
 from tracetool.replay.operating_points import least
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.recording_conditions import recorded_clock
 from tracetool.replay.sweep import default_clocks, with_reference
+from tracetool.tables.recorded_clock import recorded_clock
 from tracetool.tables.run import Run
 
 #: Every so many of a sweep's clocks are tried, then those around the best.
