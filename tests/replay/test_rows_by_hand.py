@@ -23,7 +23,12 @@ from tracetool.replay.clocks import parse_clocks
 from tracetool.replay.gpu_transfer import on_gpu
 from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, with_operands
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.recording_conditions import _ignored_shapes, _possible
+from tracetool.replay.recording_conditions import (
+    Recorded,
+    _ignored_shapes,
+    _possible,
+    without_refuted_sizes,
+)
 from tracetool.replay.run_case import run_case
 from tracetool.replay.table_checks import check_operators
 from tracetool.replay.unfused_attention import _with_casts, unfused
@@ -125,6 +130,18 @@ def test_two_numbers_are_a_tensor_and_one_is_none(tmp_path: Path) -> None:
     assert two == many  # of ones, repeated or not
     with pytest.raises(BadInput, match="holds float32 of shape"):
         _switching(**{CONTENT_COLUMN: [str(tmp_path / "1.npy")]})
+
+
+def test_a_size_inferred_from_a_time_that_refutes_it_is_none_without_the_anchor_either() -> None:
+    """Two of three products take more than five times their measured time: one of stated size."""
+    gpu = load_gpu("a100-sxm")
+    rows = rows_of(
+        "gemm", m=8192.0, n=8192, k=8192, duration_us=[100.0, 100.0, 4000.0], recorded_clock_mhz=1410.0,
+        inferred_low=[np.nan, 0.5, 0.5],
+    )  # fmt: skip
+    conditions = Recorded(_possible(rows, gpu)[0], 1410.0, 400.0, ())
+    left = without_refuted_sizes(rows, conditions)
+    assert left.text("shape_source", "none").tolist() == ["operator", "none", "operator"]
 
 
 def test_a_shape_is_forgotten_where_its_work_cannot_be_done_in_the_time() -> None:

@@ -221,6 +221,20 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     )
 
 
+def without_refuted_sizes(rows: OperatorColumns, conditions: Recorded) -> OperatorColumns:
+    """Return rows without the sizes that were inferred from a time which the model of them then rules out.
+
+    Sizes that a trace states are its word, whatever the times say; inferred ones are no more than a reading
+    of the time itself, and it refuted them.
+    """
+    refuted = (
+        np.isfinite(rows.number("inferred_low"))
+        & (conditions.rows.text("shape_source", "none") == "none")
+        & (rows.text("shape_source", "none") != "none")
+    )
+    return _without_shapes(rows, refuted) if refuted.any() else rows
+
+
 def with_open_conditions(rows: OperatorColumns, conditions: Recorded) -> OperatorColumns:
     """Return rows with what their recording leaves open: the resolution of its timer and the lowest clock.
 

@@ -22,7 +22,13 @@ from tracetool.model.timing import time_rows
 from tracetool.replay.clocks import checked_clocks, with_recorded_clock
 from tracetool.replay.gpu_transfer import on_gpu
 from tracetool.replay.overlap import Rates
-from tracetool.replay.recording_conditions import Recorded, recorded, recorded_gpu, with_open_conditions
+from tracetool.replay.recording_conditions import (
+    Recorded,
+    recorded,
+    recorded_gpu,
+    with_open_conditions,
+    without_refuted_sizes,
+)
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.totals import rates_at
 from tracetool.replay.unnamed_gpu import no_gpu, taken_as_recorded
@@ -74,7 +80,10 @@ def run_case(
     # shapes that the measured time rules out are left aside only where that time is used
     notes = list(conditions.notes if anchor else conditions.notes[:1])
     notes += gpu_notes
-    rows = conditions.rows if anchor else with_recorded_clock(rows, conditions.clock_mhz)
+    if anchor:
+        rows = conditions.rows
+    else:
+        rows = with_recorded_clock(without_refuted_sizes(rows, conditions), conditions.clock_mhz)
     if not (anchor or scale or clocks_mhz) and target.name == recorded_on.name:
         rows = with_open_conditions(rows, conditions)
     clock_mhz = conditions.clock_mhz
