@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+from tracetool.hardware.load import load_gpu
+from tracetool.replay.diagnosis.clock import _reason
 from tracetool.replay.optimum_prior import UsualOptimum
 from tracetool.replay.predict import predict_table
 from tracetool.replay.second_clock import SecondClock, second_clock
@@ -107,3 +111,18 @@ def test_advice_without_worth_says_so() -> None:
     advice = SecondClock(900.0, 0.0021, 0.0019)
     assert "no less" in advice.note()
     assert "from 2.1 to 0.4 %" in SecondClock(900.0, 0.021, 0.0041).note()
+
+
+@pytest.mark.parametrize(("power_w", "shown"), [(None, "power not logged"), (300.0, "300 W drawn")])
+def test_a_low_clock_shows_the_power_drawn_only_where_it_was_logged(
+    power_w: float | None, shown: str
+) -> None:
+    log = pl.DataFrame(
+        {"time_ns": [10], "temperature_c": [50.0], "power_limit_w": [None], "power_w": [power_w]},
+        schema_overrides={"power_limit_w": pl.Float64, "power_w": pl.Float64},
+    )
+    kernels = pl.DataFrame({"start_ns": [0], "duration_ns": [20]})
+    run: Any = SimpleNamespace(telemetry=log, table=lambda *_: kernels)
+    cause, evidence = _reason(run, load_gpu("mi300x"), 1101.0, 1280.0)
+    assert cause == "low clock"
+    assert shown in evidence

@@ -143,4 +143,5 @@ def _reason(run: Run, gpu: Gpu, at_mhz: float, best_mhz: float) -> tuple[str, st
     most = float(drawn.quantile(0.95) or 0.0) if len(drawn) else 0.0
     if limit < _LOWERED * gpu.power_limit_w or most >= _AT_LIMIT * cap_w:
         return CAP, f"limit {limit:.0f} W, the GPU's own {gpu.power_limit_w:.0f} W"
-    return LOW_CLOCK, f"limit {limit:.0f} W, {most:.0f} W drawn in the 95th percentile"
+    shown = f", {most:.0f} W drawn in the 95th percentile" if len(drawn) else ", power not logged"
+    return LOW_CLOCK, f"limit {limit:.0f} W{shown}"
