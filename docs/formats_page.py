@@ -53,6 +53,9 @@ TAIL = """
   runs kernels one after another: gaps and overlaps in it are the profiler's.
 - **`.pftrace` files** are read without further packages. The extra `perfetto` only installs Perfetto's own trace
   processor, for queries of yours; it downloads its engine at first use.
+- **Several AMD GPUs**: the profilers number agents, CPUs among them; `rocm-smi` and `amd-smi` count GPUs alone. A card of the log is the GPU in its
+  place among the GPUs' agents, where the trace lists them (`*_agent_info.csv` beside rocprofv3's CSV, its JSON, rocpd); else where the log has as many
+  GPUs as the trace, in order, or one each. Otherwise the log is of other GPUs: keep the lines of the right card alone.
 - **Several ranks**: give all their files at once; each keeps its GPU, GPUs with the same unique id are one. The ranks of a
   collective end it within microseconds of each other: traces are moved (and, where clocks drift, stretched) onto the first one's
   clock by the collectives they share, and the logs of their GPUs with them. `run.json` (`clock.alignment[].collectives`) and a

@@ -16,6 +16,8 @@ DEVICE_COLUMNS: dict[str, pl.DataType] = {
     "compute_capability": pl.String(),
 }  # fmt: skip
 _SCHEMA: dict[str, pl.DataType] = {"device": pl.Int32(), **DEVICE_COLUMNS}
+#: Number that the driver's tools, and so a log, give a GPU, where the profiler counts otherwise.
+DRIVER_INDEX = "driver_index"
 #: Bounds of what a GPU reports of itself, with a margin for future ones: multiprocessors, MHz, bytes.
 _PROPERTIES = {"sm_count": (1, 1 << 16), "clock_max_mhz": (1.0, 1e4), "memory_bytes": (1, 1 << 48)}
 
@@ -59,12 +61,14 @@ def check_devices(devices: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 def _listed(trace: Trace) -> list[dict[str, Any]]:
     """Return the devices of a source, those it uses without describing them too, in order."""
-    table = pl.DataFrame(schema=_SCHEMA)
+    schema = {**_SCHEMA, DRIVER_INDEX: _I}
+    table = pl.DataFrame(schema=schema)
     if trace.devices.height:
-        described = [
-            pl.col(c).cast(k, strict=False) for c, k in _SCHEMA.items() if c in trace.devices.columns
-        ]
-        table = pl.concat([table, trace.devices.select(described)], how="diagonal")
+        devices = trace.devices
+        if DRIVER_INDEX not in devices.columns and "profiler_device" in devices.columns:
+            devices = devices.with_columns(pl.col("profiler_device").alias(DRIVER_INDEX))
+        described = [pl.col(c).cast(k, strict=False) for c, k in schema.items() if c in devices.columns]
+        table = pl.concat([table, devices.select(described)], how="diagonal")
     used: set[int] = set()
     for table_of_rows in (trace.activities, trace.telemetry):
         if table_of_rows.height:
@@ -102,11 +106,11 @@ def _same(
 
 def _with_index(row: Mapping[str, Any], placed: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return listed GPUs with the same index of the driver, unless unique ids differ."""
-    index, uuid = row["profiler_device"], plain_uuid(row["uuid"])
+    index, uuid = row[DRIVER_INDEX], plain_uuid(row["uuid"])
     return [
         int(k["device"])
         for k in placed
-        if index is not None and k["profiler_device"] == index and not (uuid and k["uuid"])
+        if index is not None and k[DRIVER_INDEX] == index and not (uuid and k["uuid"])
     ]
 
 
@@ -117,10 +121,10 @@ def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int,
     -----
     GPUs of several traces are one where their unique ids agree, else each trace (each rank) keeps its
     own, ranks in their order. A log's GPU is a trace's GPU where the unique ids agree, else where the
-    driver's index agrees, else where there is only one of each. An index that several hosts' traces use is
-    that of the first host in the first such log, and so on; traces that all call their GPU by one index
-    (``CUDA_VISIBLE_DEVICES``) have the GPUs of a log in its order where there are as many. GPUs that appear
-    only in a log are added.
+    driver's index agrees (for AMD the place among the GPUs' agents), else where there is only one of each.
+    An index that several hosts' traces use is that of the first host in the first such log, and so on;
+    traces that all call their GPU by one index (``CUDA_VISIBLE_DEVICES``), or by none known, have the GPUs
+    of a log in its order where there are as many. GPUs that appear only in a log are added.
     """
     placed: list[dict[str, Any]] = []
     maps: list[dict[int, int]] = [{} for _ in traces]
@@ -149,18 +153,20 @@ def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int,
                 placed.append({**row, "device": place})
             else:
                 first = placed[place]
-                placed[place] = {k: first[k] if first[k] is not None else row[k] for k in _SCHEMA}
+                placed[place] = {k: first[k] if first[k] is not None else row[k] for k in first}
             maps[i][int(row["device"])] = place
     advice = ": name uuid in the query of the log to be sure"
-    return pl.DataFrame(placed, schema=_SCHEMA), maps, [f"{a}{advice}" for a in dict.fromkeys(assumed)]
+    table = pl.DataFrame(placed, schema={**_SCHEMA, DRIVER_INDEX: _I}).drop(DRIVER_INDEX)
+    return table, maps, [f"{a}{advice}" for a in dict.fromkeys(assumed)]
 
 
 def _in_order(rows: Sequence[Mapping[str, Any]], met: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Return the GPUs of a log by those of as many traces that all call theirs by one index."""
+    """Return the GPUs of a log by as many of traces, which all call theirs by one index, or by none known."""
     if len(rows) < 2 or len(rows) != len(met) or any(k["uuid"] for k in met):
         return {}
-    indices = {k["profiler_device"] for k in met}
-    if len(indices) > 1 or None in indices:
+    if len({k[DRIVER_INDEX] for k in met}) > 1:
+        return {}
+    if met[0][DRIVER_INDEX] is None and any(k["profiler_device"] is None for k in met):
         return {}
     return {int(row["device"]): int(k["device"]) for row, k in zip(rows, met, strict=True)}
 
@@ -173,8 +179,8 @@ def _of_host(
 ) -> int | None:
     """Return the GPU of the n-th log with an index that as many traces use as logs do."""
     at = _with_index(row, met)
-    index = row["profiler_device"]
-    holders = [n for n, rows in enumerate(logs) if any(r["profiler_device"] == index for r in rows)]
+    index = row[DRIVER_INDEX]
+    holders = [n for n, rows in enumerate(logs) if any(r[DRIVER_INDEX] == index for r in rows)]
     if len(at) < 2 or len(at) != len(holders):
         return None
     return at[holders.index(number)]

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.sources.columns import clean_text, each_distinct
-from tracetool.sources.devices import device_rows
+from tracetool.sources.devices import DRIVER_INDEX, device_rows
 from tracetool.sources.format import Clock
 
 #: Nothing in this family says where the host's boot lies in UTC.
@@ -64,16 +64,23 @@ def number_devices(
     activities : DataFrame
         With ``profiler_device``: a node or agent number, in which CPUs are counted too.
     agents : mapping, optional
-        That number to ``name``, ``compute_capability``, ``sm_count``, ``clock_max_mhz``, where known.
+        That number to ``name``, ``compute_capability``, ``sm_count``, ``clock_max_mhz``, of every GPU of the
+        host, where known.
 
     Notes
     -----
-    Devices are numbered in the order of their agent numbers.
+    Devices are numbered in the order of their agent numbers. The driver's tools count GPUs alone: theirs is
+    the place among the GPUs' agents, and not known where the agents are not, unless a GPU has the number 0.
     """
     used = activities["profiler_device"].drop_nulls().unique().sort().to_list()
     facts = agents or {}
     rows = [{**facts.get(n, {}), "device": i, "profiler_device": n} for i, n in enumerate(used)]
-    devices = device_rows(rows).with_columns(clean_text("name"), vendor=pl.lit("amd"))
+    among_gpus = {n: i for i, n in enumerate(sorted(facts))} if facts else {n: n for n in used if 0 in used}
+    devices = device_rows(rows).with_columns(
+        clean_text("name"),
+        pl.Series(DRIVER_INDEX, [among_gpus.get(n) for n in used], dtype=pl.Int64),
+        vendor=pl.lit("amd"),
+    )
     number = pl.col("profiler_device")
     place: pl.Expr
     if len(used) == 1:
