@@ -214,7 +214,7 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     stated = "the base clock" if "clock_base_mhz" in gpu.numbers else "a usual base clock"
     clock_note = f"recorded clock not known: taken as {boost:g} MHz, the boost clock of {gpu.name}"
     if slowed := int((settled < boost).sum()):
-        clock_note += f", lower for {slowed} signatures that the power limit of {limit:g} W slowed"
+        clock_note += f", lower for {counted(slowed, 'signature')} that the power limit of {limit:g} W slowed"
     clock_note += f"; the intervals allow for {low:.4g} MHz, {stated}"
     return Recorded(
         _with_clock(rows, settled, np.minimum(low, settled)), boost, limit, (clock_note, *notes, *more)
