@@ -24,7 +24,12 @@ def test_every_schema_is_of_a_command() -> None:
 
 
 def test_an_error_is_the_file_the_fault_and_the_fix() -> None:
-    error = {"file": "a.csv", "message": "a.csv: is empty (0 bytes)", "fix": "", "exit_code": 2}
+    error = {
+        "file": "a.csv",
+        "message": "a.csv: is empty (0 bytes)",
+        "fix": "record or copy it again",
+        "exit_code": 2,
+    }
     check_document("predict", {"error": error})
     with pytest.raises(jsonschema.ValidationError):
         check_document("predict", {"error": {k: error[k] for k in ("message", "fix")}})

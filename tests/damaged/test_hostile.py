@@ -125,9 +125,9 @@ def test_a_link_to_a_trace_is_read(tmp_path: Path) -> None:
 def test_a_zip_bomb_is_stopped_and_can_be_let_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tracetool.sources.io import text
+    from tracetool.tables import unpacked
 
-    monkeypatch.setattr(text, "HARMLESS_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacked, "HARMLESS_BYTES", 1 << 20)
     path = tmp_path / "bomb.json.gz"
     document = json.dumps(kineto_document(kineto_events()))
     path.write_bytes(gzip.compress(document.encode() + b" " * (40 << 20)))

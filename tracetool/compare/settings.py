@@ -15,6 +15,7 @@ from tracetool.compare.run_side import Reading, basis_named, compared_by
 from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import METRICS, Threshold, parse_thresholds
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import small_text
 
 FILES: Final = ("tracetool.toml", "pyproject.toml")
 #: A spread a project states itself is taken as well known.
@@ -79,9 +80,9 @@ def _tools(file: Path) -> Mapping[str, Any]:
 
 def _load(file: Path) -> Mapping[str, Any]:
     try:
-        return tomli.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadInput.in_file(file, f"cannot be read as TOML: {error}") from error
+        return tomli.loads(small_text(file))
+    except (ValueError, RecursionError) as error:
+        raise BadInput.in_file(file, f"cannot be read as TOML: {error}", "see docs/ci.md") from error
 
 
 def read_settings(file: Path | None) -> Settings:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import regular_file
 from tracetool.forecast.architecture import Architecture, architectures
 from tracetool.forecast.encoder_weights import tower_parameters
 from tracetool.forecast.fields import Config
@@ -23,6 +24,8 @@ from tracetool.forecast.transformers_eager import Prompt
 
 #: Largest configuration that is read: those of today's models are below 100 kB. [B]
 _MOST_BYTES: Final = 20_000_000
+#: What is read in place of a file that is none.
+_GIVE: Final = "give the config.json of a model"
 #: Folders of a pipeline that are read.
 _MOST_PARTS: Final = 20
 
@@ -155,14 +158,14 @@ def _folder(path: Path) -> Mapping[str, Any]:
 
 def _load(path: Path) -> Mapping[str, Any]:
     try:
-        size = path.stat().st_size
+        size = regular_file(path, _GIVE).stat().st_size
         if size > _MOST_BYTES:
-            raise BadInput.in_file(path, f"{size} bytes are too many for a configuration")
+            raise BadInput.in_file(path, f"{size} bytes are too many for a configuration", _GIVE)
         values = json.loads(path.read_bytes())
     except OSError as error:
-        raise BadInput.in_file(path, f"cannot be read: {error.strerror or error}") from error
+        raise BadInput.in_file(path, f"cannot be read: {error.strerror or error}", _GIVE) from error
     except (ValueError, RecursionError) as error:
-        raise BadInput.in_file(path, f"is not JSON: {str(error)[:100]}") from error
+        raise BadInput.in_file(path, f"is not JSON: {str(error)[:100]}", _GIVE) from error
     if not isinstance(values, Mapping):
-        raise BadInput.in_file(path, "is not a JSON object of fields")
+        raise BadInput.in_file(path, "is not a JSON object of fields", _GIVE)
     return values

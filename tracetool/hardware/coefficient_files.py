@@ -14,6 +14,7 @@ from typing import Any, Final
 import tomli
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import small_text
 from tracetool.hardware.number import Number, read_number
 
 #: Environment variable that names a folder of the user's own calibrations.
@@ -59,7 +60,7 @@ def parse_calibration(name: str, text: str) -> CalibrationFile:
     try:
         document = tomli.loads(text)
     except (tomli.TOMLDecodeError, RecursionError) as error:
-        raise BadInput.in_file(name, f"is not TOML: {error}") from error
+        raise BadInput.in_file(name, f"is not TOML: {error}", "give a file of tracetool calibrate") from error
     numbers: dict[str, dict[str, Number]] = {}
     for section, entries in document.items():
         if section == "about":
@@ -75,11 +76,7 @@ def parse_calibration(name: str, text: str) -> CalibrationFile:
 
 def read_calibration(path: str | os.PathLike[str]) -> CalibrationFile:
     """Return a calibration file a user wrote with ``tracetool calibrate``."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput.in_file(path, f"cannot be read: {error}") from error
-    return parse_calibration(os.fspath(path), text)
+    return parse_calibration(os.fspath(path), small_text(path, "give a file of tracetool calibrate"))
 
 
 @cache

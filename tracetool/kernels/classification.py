@@ -10,12 +10,14 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.core.escape import from_csv, map_distinct
+from tracetool.core.paths import regular_file
 from tracetool.kernels.classify import COLUMNS, classify_names
 from tracetool.kernels.structure import describe
 from tracetool.tables.measured_work import work_by_signature
 from tracetool.tables.recorded_clock import recorded_clock
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.tables.run_folder import is_run_path
+from tracetool.tables.table_file import stored_table
 from tracetool.tables.windows import Window, parts_of
 
 #: Columns a table of names may call them.
@@ -161,33 +163,23 @@ def family_shares(classified: pl.DataFrame) -> pl.DataFrame:
 
 
 def _names(path: Path) -> tuple[pl.DataFrame, str]:
-    if not path.is_file():
-        raise BadInput.in_file(path, "no such file or run")
+    regular_file(path, "give a run (tracetool ingest TRACE makes one) or a file of names")
     suffix = path.suffix.lower()
-    try:
-        if suffix == ".parquet":
-            frame = pl.read_parquet(path)
-        elif suffix == ".csv":
-            frame = pl.read_csv(path, infer_schema=False)
-        else:
-            frame = _lines(path)
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
-        raise BadInput.in_file(path, f"cannot be read as {suffix[1:] or 'text'}: {fault}") from error
+    read_text = (lambda raw: pl.read_csv(raw, infer_schema=False)) if suffix == ".csv" else _lines
+    frame = stored_table(path, read_text, suffix[1:] or "text")
     column = _column(frame.columns)
     if column is None:
         raise BadInput.in_file(
             path, f"has no column of kernel names (columns: {', '.join(frame.columns[:8])})", "call it name"
         )
     if not frame.height:
-        raise BadInput.in_file(path, "holds no names")
+        raise BadInput.in_file(path, "holds no names", "give a name a line, or a column name")
     if suffix == ".csv":  # as this tool itself writes names that a spreadsheet would run
         frame = frame.with_columns(map_distinct(frame[column], from_csv))
     return frame, column
 
 
-def _lines(path: Path) -> pl.DataFrame:
-    raw = path.read_bytes()
+def _lines(raw: bytes) -> pl.DataFrame:
     if b"\0" in raw[:4096]:
         raise ValueError("binary data")
     if raw.lstrip()[:2].startswith((b"{", b"[{", b"[\n")):  # "[CUDA memcpy HtoD]" is a name

@@ -10,9 +10,11 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import regular_file
 from tracetool.hardware.priors import prior_number
 from tracetool.measure.design_matrix import Design
 from tracetool.measure.ridge_solver import Prior
+from tracetool.tables.table_file import stored_table
 
 
 def read_prior(path: str | os.PathLike[str]) -> dict[int | str, float]:
@@ -30,13 +32,8 @@ def read_prior(path: str | os.PathLike[str]) -> dict[int | str, float]:
         If it cannot be read, is missing a column, or holds no usable power.
     """
     file = Path(path)
-    if not file.is_file():
-        raise BadInput.in_file(file, "no such file", "give a table of predictions, or --prior model")
-    try:
-        frame = pl.read_parquet(file) if file.suffix.lower() == ".parquet" else pl.read_csv(file)
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
-        raise BadInput.in_file(file, f"cannot be read as a table: {fault}") from error
+    regular_file(file, "give a table of predictions, or --prior model")
+    frame = stored_table(file, pl.read_csv)
     key = next((c for c in ("signature", "name", "class") if c in frame.columns), None)
     if key is None or "power_w" not in frame.columns:
         raise BadInput.in_file(

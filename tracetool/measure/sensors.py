@@ -8,6 +8,7 @@ from pathlib import Path
 import tomli
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import small_text
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import FIELDS, UNNAMED_FIELDS, Sensor, unnamed_sensors
 
@@ -129,9 +130,9 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
     """
     file = Path(path)
     try:
-        raw = tomli.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        fault = str(error).splitlines()[0]
+        raw = tomli.loads(small_text(file, "give a sensor's calibration: see docs/attribution.md"))
+    except (ValueError, RecursionError) as error:
+        fault = (str(error).splitlines() or ["unreadable"])[0]
         raise BadInput.in_file(file, f"cannot be read as TOML: {fault}", "see docs/attribution.md") from error
     section = raw.get("sensor")
     if not isinstance(section, dict):

@@ -14,6 +14,7 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted
 from tracetool.core.operators import OperatorColumns
+from tracetool.core.paths import regular_file
 from tracetool.model.operands import SWITCHING, OperandActivity, is_product, operand_activity
 
 #: Column of the model's rows with the content a table states as ``operands``, a count in rows of runs.
@@ -185,6 +186,7 @@ def _in_format(block: Floats, dtype: str) -> tuple[Any, Any]:
 @cache
 def _tensor(name: str) -> Any:
     """Return the largest matrix of a file, mapped, not read: (free, k) as weights are kept."""
+    regular_file(name)
     try:
         tensor = (
             np.load(name, mmap_mode="r", allow_pickle=False)

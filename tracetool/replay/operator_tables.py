@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +16,7 @@ from tracetool.core import escape
 from tracetool.core.arrays import Ints, Numbers
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
+from tracetool.core.paths import regular_file
 from tracetool.families import names
 from tracetool.families.operations import is_known, operations
 from tracetool.families.spec import LIBRARY_COLUMNS
@@ -32,15 +33,13 @@ from tracetool.replay.table_checks import (
     check_operators,
 )
 from tracetool.tables.counter_names import with_counter_names
-from tracetool.tables.memory import check_memory, check_parquet
+from tracetool.tables.table_file import stored_table
 
 Kind = Literal["operators", "kernels"]
 
 
 #: Most columns without effect that a note names.
 _MOST_NAMED = 12
-#: Memory that reading a table of text takes for each of its bytes. Measured.
-_TEXT_RATIO = 8.0
 
 
 @dataclass(frozen=True)
@@ -135,36 +134,32 @@ def load_table(path: Path) -> pl.DataFrame:
         raise BadInput.in_file(
             path, "is a pipe, and a table is read from a file", f"write it to one: {_PIPED}"
         )
-    if not path.is_file():
-        raise BadInput.in_file(
-            path, "no such file", "give a run (tracetool ingest TRACE makes one) or a table"
-        )
+    regular_file(path, "give a run (tracetool ingest TRACE makes one) or a table")
     suffix = path.suffix.lower()
-    readers = {
-        ".csv": lambda: _read_csv(path),
-        ".parquet": lambda: pl.read_parquet(path, glob=False),
-        ".json": lambda: pl.read_json(path, infer_schema_length=None),
-        ".jsonl": lambda: pl.read_ndjson(path, infer_schema_length=None),
-        ".ndjson": lambda: pl.read_ndjson(path, infer_schema_length=None),
-    }
-    if suffix not in readers:
+    if suffix not in _READERS:
         raise BadInput.in_file(path, f"unknown kind of table {suffix!r}", "give .csv, .parquet or .json")
-    if suffix == ".parquet":
-        check_parquet(path)
-    else:
-        check_memory(path, _TEXT_RATIO * path.stat().st_size, "its rows")
-    try:
-        return readers[suffix]()
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
-        raise BadInput.in_file(path, f"cannot be read as {suffix[1:]}: {fault}") from error
+    return stored_table(path, _READERS[suffix], suffix[1:])
 
 
-def _read_csv(path: Path) -> pl.DataFrame:
-    if b'"' in path.read_bytes():
+def _read_csv(raw: bytes) -> pl.DataFrame:
+    if b'"' in raw:
         # An unclosed quote is refused here; where polars infers types, it prints a trace of its own first.
-        pl.read_csv(path, infer_schema=False)
-    return pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "NaN", "nan"])
+        pl.read_csv(raw, infer_schema=False)
+    return pl.read_csv(raw, infer_schema_length=None, null_values=["", "null", "NaN", "nan"])
+
+
+def _read_lines(raw: bytes) -> pl.DataFrame:
+    return pl.read_ndjson(raw, infer_schema_length=None)
+
+
+#: How a table of each ending is read from its bytes; Parquet is read from its file.
+_READERS: Final[dict[str, Callable[[bytes], pl.DataFrame]]] = {
+    ".csv": _read_csv,
+    ".parquet": _read_csv,
+    ".json": lambda raw: pl.read_json(raw, infer_schema_length=None),
+    ".jsonl": _read_lines,
+    ".ndjson": _read_lines,
+}
 
 
 def unread_notes(table: InputTable) -> list[str]:

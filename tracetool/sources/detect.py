@@ -35,10 +35,10 @@ def probe_file(path: Path) -> Probe:
         if not path.exists():
             raise BadInput.in_file(path, "no such file", "check the path")
         if not path.is_file():
-            raise BadInput.in_file(path, "is not a regular file")
+            raise BadInput.in_file(path, "is not a regular file", "write what it gives to a file")
         size = path.stat().st_size
         if not size:
-            raise BadInput.in_file(path, "is empty (0 bytes)")
+            raise BadInput.in_file(path, "is empty (0 bytes)", "record or copy it again")
         head, packed = head_bytes(path)
     except OSError as error:
         raise BadInput.in_file(path, f"cannot be read: {error.strerror or error}") from error
@@ -95,6 +95,8 @@ def _refuse_run(path: Path) -> None:
 
 def _is_run(folder: Path) -> bool:
     try:
+        if not (folder / RUN_FILE).is_file():  # a pipe of that name waits for ever
+            return False
         with (folder / RUN_FILE).open("rb") as file:
             return b'"schema": "run/' in file.read(4096)
     except OSError:

@@ -68,7 +68,8 @@ class Spill(Generic[T]):
         if not self.parts.get(table):
             return pl.DataFrame()
         start = pl.col("start_ns")
-        scan = pl.scan_parquet(self.folder / table / "*.parquet", missing_columns="insert")
+        files = [self.folder / table / f"{number:06d}.parquet" for number in range(self.parts[table])]
+        scan = pl.scan_parquet(files, missing_columns="insert", glob=False)
         last = start if table in ("activities", "host_calls") else start + pl.col("duration_ns").fill_null(0)
         return scan.filter(start < until, last >= first).collect(engine="streaming")
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import regular_file
 from tracetool.tables.benchmark_windows import START, holds_windows, read_benchmark_windows, small_json
-from tracetool.tables.memory import check_memory, check_parquet
+from tracetool.tables.table_file import stored_table
 
 _LATEST_US = 2**53
 #: Bytes of a first line that are looked at for names of columns.
 _HEADER_BYTES = 65_536
-#: Memory that reading a table of text takes for each of its bytes. Measured.
-_TEXT_RATIO = 8.0
 
 
 def holds_activity(path: Path) -> bool:
@@ -82,21 +81,11 @@ def read_meter(path: str | os.PathLike[str]) -> pl.DataFrame:
 
 def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     """Read a table and check that it has rows and columns."""
-    if not path.is_file():
-        raise BadInput.in_file(path, "no such file", "check the path")
+    regular_file(path)
     if path.suffix.lower() == ".json" and small_json(path):
         fault = f"is JSON, and no window of a benchmark: it states no {START}"
         raise BadInput.in_file(path, fault, f"give a table of {', '.join(columns)}, or a log as --power")
-    try:
-        if path.suffix.lower() == ".parquet":
-            check_parquet(path)
-            frame = pl.read_parquet(path, glob=False)
-        else:
-            check_memory(path, _TEXT_RATIO * path.stat().st_size, "its rows")
-            frame = pl.read_csv(path, infer_schema_length=0)
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
-        raise BadInput.in_file(path, f"cannot be read as a table: {fault}") from error
+    frame = stored_table(path, lambda raw: pl.read_csv(raw, infer_schema_length=0))
     bare = {c.strip(): c for c in reversed(frame.columns)}  # of two that differ in blanks alone, the first
     frame = frame.rename({c: name for name, c in bare.items() if name not in frame.columns})
     missing = [c for c in columns if c not in frame.columns]

@@ -16,11 +16,13 @@ from typing import Any, cast
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import text_name
 from tracetool.core.version import __version__
 from tracetool.tables.memory import check_parquet
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.scopes import gpu_readings
+from tracetool.tables.table_file import parquet_columns
 from tracetool.tables.table_list import (
     KEYS,
     RowNumbers,
@@ -93,7 +95,7 @@ class Run:
             If it is not one, is from a newer major version, its ``run.json`` is broken, or a table is
             missing, cut short, changed or of another run.
         """
-        folder = Path(path)
+        folder = text_name(path)
         wait_for_run(folder)
         info = _read_info(folder)
         if info["schema"] == UNLISTED_SCHEMA:
@@ -117,7 +119,7 @@ class Run:
         try:
             if self.stamps is not None and stamp_of(file) != self.stamps[name]:
                 raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
-            stored = pl.read_parquet_schema(file)
+            stored = parquet_columns(file)
             names = {c.name for c in schema.columns} | set(schema.renamed(stored))
             readable = [name for name in stored if name in names] or list(stored)[:1]
             check_parquet(file, readable)

@@ -22,7 +22,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
-from tracetool.tables.table_list import KEYS
+from tracetool.tables.table_list import KEYS, row_count
 
 #: Activities from which a run is read in windows, and how many a window has about: 2.5 GiB at most while
 #: 100 million are predicted.
@@ -45,7 +45,7 @@ _REFERENCES: Final = {"operator": "operators", "range": "ranges", "module": "mod
 def activities_of(run: Run) -> int:
     """Return how many activities a run has, from the footer of its table, not from ``run.json``."""
     file = run.path / "kernels.parquet"
-    return int(pl.scan_parquet(file).select(pl.len()).collect().item()) if file.is_file() else 0
+    return row_count(file) if file.is_file() else 0
 
 
 def limits() -> tuple[int, int]:

@@ -17,6 +17,7 @@ from tracetool.measure.fingrav.executions import Executions, in_runs
 from tracetool.measure.fingrav.interleaving import Activities
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.sources.telemetry.readings import check_watts
+from tracetool.tables.table_file import stored_table
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,7 @@ _US = 1e-6
 
 def _read(path: str | os.PathLike[str]) -> pl.DataFrame:
     file = Path(path)
-    if not file.is_file():
-        raise BadInput.in_file(file, "no such file", "check the path")
-    try:
-        frame = pl.read_parquet(file) if file.suffix.lower() == ".parquet" else pl.read_csv(file)
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
-        raise BadInput.in_file(file, f"cannot be read as a table: {fault}") from error
+    frame = stored_table(file, pl.read_csv)
     if not frame.height:
         raise BadInput.in_file(file, "holds no rows")
     return frame

@@ -16,6 +16,7 @@ from tracetool.sources.columns import plain_columns
 from tracetool.sources.io.sqlite_arrow import Readers
 from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, refuse_view, start_columns
 from tracetool.tables.memory import check_parquet
+from tracetool.tables.table_file import parquet_columns
 
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
 STRING_IDS = frozenset({"demangledName", "shortName", "nameId", "textId"})
@@ -133,7 +134,8 @@ def _file_columns(file: Path, columns: list[str] | None = None) -> pl.DataFrame:
     if file.suffix == ".parquet":
         return pl.read_parquet(file, columns=columns, glob=False)
     try:
-        return pl.read_ipc(file, columns=columns)
+        scan = pl.scan_ipc(file, glob=False)
+        return (scan if columns is None else scan.select(columns)).collect()
     except pl.exceptions.ComputeError:
         return pl.read_ipc_stream(file, columns=columns)
 
@@ -173,5 +175,5 @@ def open_store(path: Path) -> Iterator[Store]:
 
 def _file_schema(file: Path) -> list[str]:
     if file.suffix == ".parquet":
-        return list(pl.read_parquet_schema(file))
+        return list(parquet_columns(file))
     return _file_columns(file).columns

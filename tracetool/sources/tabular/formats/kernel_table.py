@@ -12,6 +12,7 @@ from tracetool.sources.columns import clean_text, plain_columns
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_names, read_csv
 from tracetool.tables.memory import check_memory, check_parquet
+from tracetool.tables.table_file import parquet_columns
 
 _I, _S, _F = pl.Int64(), pl.String(), pl.Float64()
 _NAMES = ["name", "kernel", "kernel_name", "kernelname"]
@@ -56,7 +57,7 @@ _ROW_BYTES, _CSV_RATIO = 250, 5.0
 
 def _parquet_names(path: Path) -> list[str]:
     try:
-        return list(pl.read_parquet_schema(path))
+        return list(parquet_columns(path))
     except (pl.exceptions.PolarsError, OSError, ValueError):
         return []
 

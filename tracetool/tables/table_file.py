@@ -1,0 +1,82 @@
+"""Tables that users write, as CSV or Parquet, read under their own names and in bounds.
+
+polars takes brackets, stars and question marks in a path for a pattern, under which ``ops[1].csv`` is the
+file ``ops1.csv``; unpacks what is compressed whatever it grows to; and waits for ever for a pipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.core.paths import regular_file, text_name
+from tracetool.tables.memory import check_memory, check_parquet
+from tracetool.tables.unpacked import content_bytes, decode, unpacked_bytes
+
+#: Memory that reading a table of text takes for each of its bytes. Measured.
+_TEXT_RATIO: Final = 8.0
+#: How files of Zstandard and zlib begin, which polars would unpack. Source: RFC 8878 and RFC 1950.
+_PACKED: Final = (b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_FAULTS: Final = (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+#: What would be read in place of a table that cannot be.
+_FIX: Final = "save it as CSV in UTF-8, or as Parquet"
+
+
+def parquet_columns(path: Path) -> pl.Schema:
+    """Return the columns that a Parquet file declares, under exactly its own name."""
+    return pl.scan_parquet(text_name(path), glob=False).collect_schema()
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return a Parquet file whose columns fit into memory (``check_parquet``)."""
+    check_parquet(text_name(path), columns)
+    return pl.read_parquet(path, columns=None if columns is None else list(columns), glob=False)
+
+
+def text_bytes(path: Path) -> bytes:
+    """Return a table of text as UTF-8: unpacked if it is gzip, from UTF-16 where its first bytes say so.
+
+    Raises
+    ------
+    BadInput
+        If it is no file, does not fit into memory, grows beyond what is believed, or is packed otherwise.
+    """
+    check_memory(path, _TEXT_RATIO * content_bytes(regular_file(path)), "its rows")
+    raw = unpacked_bytes(path)
+    if raw.startswith(_PACKED):
+        raise BadInput.in_file(path, "is packed other than by gzip", "unpack it")
+    return decode(raw).encode() if raw.startswith(_UTF16) else raw
+
+
+def stored_table(
+    path: Path, read_text: Callable[[bytes], pl.DataFrame], kind: str = "a table"
+) -> pl.DataFrame:
+    """Return a table of Parquet by its ending, else of text.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    read_text : callable
+        What makes a table of the bytes of a file of text.
+    kind : str
+        What the file should have been, for the message.
+
+    Raises
+    ------
+    BadInput
+        As :func:`text_bytes`, and where it cannot be read as such.
+    """
+    regular_file(path)
+    try:
+        if path.suffix.lower() == ".parquet":
+            return read_parquet(path)
+        return read_text(text_bytes(path))
+    except _FAULTS as error:
+        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
+        raise BadInput.in_file(path, f"cannot be read as {kind}: {fault}", _FIX) from error
