@@ -6,6 +6,7 @@ import ast
 import gzip
 import json
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.damaged.small_run import small_run
 from tracetool.cli.app import run as command
+from tracetool.tables import unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = ("--gpu", "a100-sxm")
@@ -121,9 +123,10 @@ def test_a_pipe_in_a_run_is_refused(stored: Path, tmp_path: Path, capsys: pytest
 
 
 def test_a_packed_table_is_held_against_what_it_grows_to(
-    stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bomb = gzip.compress(b"name,start_us,end_us\n" + b" " * (400 << 20), 9)
+    monkeypatch.setattr(unpacked, "HARMLESS_BYTES", 1 << 20)
+    bomb = gzip.compress(b"name,start_us,end_us\n" + b" " * (20 << 20), 9)
     for name in ("bomb.csv", "bomb.csv.gz"):
         (tmp_path / name).write_bytes(bomb)
         for words in (
@@ -150,6 +153,28 @@ def test_names_that_are_no_text(stored: Path, tmp_path: Path, capsys: pytest.Cap
     run = table.with_suffix(".tracetool")
     shutil.copytree(stored, run)
     assert "rename it" in _refused(["summary", run], capsys)
+
+
+def test_a_damaged_footer_is_one_line(
+    stored: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At some of them polars panics, which is no ``Exception``, and prints its stack past Python."""
+    good, bad, draw = tmp_path / "good.parquet", tmp_path / "bad.parquet", random.Random(11)
+    operators = pl.read_csv(OPERATORS.format(size=512).encode())
+    pl.concat([operators.with_columns(name=pl.lit("gemm"), duration_ns=500)] * 5).write_parquet(good)
+    raw = good.read_bytes()
+    footer = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+    for _ in range(150):
+        changed = bytearray(raw)
+        for _ in range(draw.choice((1, 2, 5))):
+            changed[draw.randrange(footer, len(raw) - 8)] = draw.randrange(256)
+        bad.write_bytes(changed)
+        for words in (["classify", bad, "-q"], ["ingest", bad, "-q", "-o", tmp_path / "out"]):
+            code = command([str(w) for w in words])
+            error = capfd.readouterr().err
+            assert code in (0, 2)
+            assert len(error.splitlines()) == (1 if code else 0), error
+            assert "internal fault" not in error
 
 
 def test_no_library_takes_a_path_for_a_pattern() -> None:

@@ -6,7 +6,10 @@ file ``ops1.csv``; unpacks what is compressed whatever it grows to; and waits fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,20 +25,52 @@ _TEXT_RATIO: Final = 8.0
 #: How files of Zstandard and zlib begin, which polars would unpack. Source: RFC 8878 and RFC 1950.
 _PACKED: Final = (b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
-_FAULTS: Final = (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+#: What a library raises at a file that is damaged.
+FAULTS: Final = (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 #: What would be read in place of a table that cannot be.
 _FIX: Final = "save it as CSV in UTF-8, or as Parquet"
 
 
+class _Muted:
+    """How many readers are at work, and where standard error leads meanwhile."""
+
+    lock = threading.Lock()
+    readers = 0
+    kept = -1
+
+
+@contextlib.contextmanager
+def muted_panics() -> Iterator[None]:
+    """Keep a library from printing past Python: at some damaged files polars writes its own stack first."""
+    with _Muted.lock:
+        _Muted.readers += 1
+        if _Muted.readers == 1:
+            with contextlib.suppress(OSError):  # no standard error at all
+                _Muted.kept = os.dup(2)
+                with Path(os.devnull).open("wb") as nothing:
+                    os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        with _Muted.lock:
+            _Muted.readers -= 1
+            if not _Muted.readers and _Muted.kept >= 0:
+                os.dup2(_Muted.kept, 2)
+                os.close(_Muted.kept)
+                _Muted.kept = -1
+
+
 def parquet_columns(path: Path) -> pl.Schema:
     """Return the columns that a Parquet file declares, under exactly its own name."""
-    return pl.scan_parquet(text_name(path), glob=False).collect_schema()
+    with muted_panics():
+        return pl.scan_parquet(text_name(path), glob=False).collect_schema()
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Return a Parquet file whose columns fit into memory (``check_parquet``)."""
-    check_parquet(text_name(path), columns)
-    return pl.read_parquet(path, columns=None if columns is None else list(columns), glob=False)
+    with muted_panics():
+        check_parquet(text_name(path), columns)
+        return pl.read_parquet(path, columns=None if columns is None else list(columns), glob=False)
 
 
 def text_bytes(path: Path) -> bytes:
@@ -77,6 +112,12 @@ def stored_table(
         if path.suffix.lower() == ".parquet":
             return read_parquet(path)
         return read_text(text_bytes(path))
-    except _FAULTS as error:
-        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
-        raise BadInput.in_file(path, f"cannot be read as {kind}: {fault}", _FIX) from error
+    except FAULTS as error:
+        raise BadInput.in_file(path, f"cannot be read as {kind}: {fault_of(error)}", _FIX) from error
+
+
+def fault_of(error: BaseException) -> str:
+    """Return what is wrong with a file, in one line, from what a library raised at it."""
+    if isinstance(error, pl.exceptions.PanicException):
+        return "it is damaged"
+    return (str(error).splitlines() or ["unreadable"])[0][:160]

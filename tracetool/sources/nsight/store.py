@@ -16,7 +16,7 @@ from tracetool.sources.columns import plain_columns
 from tracetool.sources.io.sqlite_arrow import Readers
 from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, refuse_view, start_columns
 from tracetool.tables.memory import check_parquet
-from tracetool.tables.table_file import parquet_columns
+from tracetool.tables.table_file import FAULTS, fault_of, muted_panics, parquet_columns
 
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
 STRING_IDS = frozenset({"demangledName", "shortName", "nameId", "textId"})
@@ -101,11 +101,9 @@ class FolderStore:
         file = self.files[table]
         try:
             frame = plain_columns(_file_columns(file, list(dict.fromkeys(names.values()))))
-        except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-            fault = str(error).splitlines()[0][:160] if str(error) else "unreadable"
-            raise BadInput.in_file(
-                file, f"is a broken table of the export: {fault}", "export again"
-            ) from error
+        except FAULTS as error:
+            fault = f"is a broken table of the export: {fault_of(error)}"
+            raise BadInput.in_file(file, fault, "export again") from error
         frame = frame.with_row_index("rowid", offset=1)
         expressions = [pl.col("rowid").cast(pl.Int64)]
         for column, kind in columns.items():
@@ -130,14 +128,15 @@ _ENDINGS = (".parquet", ".arrow", ".arrows", ".feather")
 
 
 def _file_columns(file: Path, columns: list[str] | None = None) -> pl.DataFrame:
-    check_parquet(file, columns, per_row=_ROW_BYTES)
-    if file.suffix == ".parquet":
-        return pl.read_parquet(file, columns=columns, glob=False)
-    try:
-        scan = pl.scan_ipc(file, glob=False)
-        return (scan if columns is None else scan.select(columns)).collect()
-    except pl.exceptions.ComputeError:
-        return pl.read_ipc_stream(file, columns=columns)
+    with muted_panics():
+        check_parquet(file, columns, per_row=_ROW_BYTES)
+        if file.suffix == ".parquet":
+            return pl.read_parquet(file, columns=columns, glob=False)
+        try:
+            scan = pl.scan_ipc(file, glob=False)
+            return (scan if columns is None else scan.select(columns)).collect()
+        except pl.exceptions.ComputeError:
+            return pl.read_ipc_stream(file, columns=columns)
 
 
 def folder_tables(folder: Path) -> dict[str, Path]:
@@ -164,7 +163,7 @@ def open_store(path: Path) -> Iterator[Store]:
         for name, file in files.items():
             try:
                 columns[name] = frozenset(_file_schema(file))
-            except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+            except FAULTS as error:
                 raise BadInput.in_file(file, "is a broken table of the export", "export again") from error
         yield FolderStore(files, columns)
         return

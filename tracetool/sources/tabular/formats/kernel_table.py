@@ -12,7 +12,7 @@ from tracetool.sources.columns import clean_text, plain_columns
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_names, read_csv
 from tracetool.tables.memory import check_memory, check_parquet
-from tracetool.tables.table_file import parquet_columns
+from tracetool.tables.table_file import FAULTS, muted_panics, parquet_columns
 
 _I, _S, _F = pl.Int64(), pl.String(), pl.Float64()
 _NAMES = ["name", "kernel", "kernel_name", "kernelname"]
@@ -58,7 +58,7 @@ _ROW_BYTES, _CSV_RATIO = 250, 5.0
 def _parquet_names(path: Path) -> list[str]:
     try:
         return list(parquet_columns(path))
-    except (pl.exceptions.PolarsError, OSError, ValueError):
+    except FAULTS:
         return []
 
 
@@ -82,10 +82,11 @@ def _table(path: Path, options: ReadOptions) -> tuple[pl.DataFrame, list[str]]:
     if head.startswith(b"PAR1"):
         names = _parquet_names(path)
         read = [n for n in names if n.lower() in _READ]
-        check_parquet(path, read, per_row=_ROW_BYTES, max_ratio=options.max_ratio)
         try:
-            frame = plain_columns(pl.read_parquet(path, columns=read, glob=False))
-        except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+            with muted_panics():
+                check_parquet(path, read, per_row=_ROW_BYTES, max_ratio=options.max_ratio)
+                frame = plain_columns(pl.read_parquet(path, columns=read, glob=False))
+        except FAULTS as error:
             raise BadInput.in_file(path, "is a broken Parquet file", "copy it again") from error
         return frame.rename({n: n.lower() for n in read}).with_row_index("line", offset=1), names
     check_memory(path, _CSV_RATIO * content_bytes(path), "its rows")
