@@ -114,7 +114,7 @@ def _fail(
         with contextlib.suppress(OSError):
             print_json({"error": {"file": file, "message": message, "fix": fix, "exit_code": code}})
             sys.stdout.flush()
-    _say(line or (f"{message} ({fix})" if fix else message))
+    _say(" ".join((line or (f"{message} ({fix})" if fix else message)).splitlines()))
     return code
 
 

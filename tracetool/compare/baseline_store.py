@@ -23,6 +23,7 @@ from tracetool.compare.run_side import Basis, LoadedRun
 from tracetool.compare.sides import FIGURES, GROUP, IDENTITY, RunClasses
 from tracetool.compare.steps import Steps
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import text_name
 from tracetool.tables.run import tool_version
 from tracetool.tables.table_list import LARGEST_FIGURE
 from tracetool.tables.write import aside_file
@@ -62,7 +63,7 @@ class Store:
             if "://" in text or text.startswith("mock:"):
                 self._files, self._root = pafs.FileSystem.from_uri(text)
             else:
-                self._files, self._root = pafs.LocalFileSystem(), os.path.abspath(text)  # noqa: PTH100
+                self._files, self._root = pafs.LocalFileSystem(), os.path.abspath(text_name(text))  # noqa: PTH100
         except (pa.ArrowInvalid, OSError, ValueError) as error:
             raise BadInput.in_file(text, f"no such store: {_first_line(error)}") from error
         self.where = text

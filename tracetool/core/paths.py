@@ -79,7 +79,7 @@ def small_text(path: PathLike, fix: str = "check the path") -> str:
         raise BadInput.in_file(file, "is not text in UTF-8", "save it as UTF-8") from error
 
 
-def text_name(path: PathLike) -> Path:
+def text_name(path: PathLike, fix: str = "rename it") -> Path:
     """Return a path whose name is text: polars takes any other for an open file.
 
     Raises
@@ -90,5 +90,5 @@ def text_name(path: PathLike) -> Path:
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError as error:
-        raise BadInput.in_file(path, "its name is not text in UTF-8", "rename it") from error
+        raise BadInput.in_file(path, "its name is not text in UTF-8", fix) from error
     return Path(path)

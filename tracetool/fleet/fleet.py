@@ -176,6 +176,7 @@ def fleet_ingest(
     """
     listed = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     place = Place(out)
+    place.require_folder()
     jobs, repeats = find_jobs([os.fspath(s) for s in listed], labels, each=each)
     options = {"tz": tz, "gpu": gpu}
     marks = json.dumps([__version__, options], sort_keys=True)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tracetool.core.errors import BadInput
+from tracetool.core.escape import visible
+from tracetool.core.number_text import counted
 from tracetool.fleet.storage import Item, Place
 from tracetool.sources.detect import detect
 from tracetool.sources.io.text import HEAD_BYTES
@@ -85,8 +87,9 @@ def find_jobs(
     jobs: dict[str, Job] = {}
     taken: set[str] = set()
     repeated: list[str] = []
+    unnamed: list[str] = []
     for source in sources:
-        for job in _of_source(source, names, each=each):
+        for job in _of_source(source, names, unnamed, each=each):
             new = []
             for trace in job.traces:
                 if (identity := _identity(job.where, trace)) in taken:
@@ -99,7 +102,7 @@ def find_jobs(
                 jobs[name] = Job(name, job.where, tuple(new), job.logs, job.labels)
     if not jobs:
         raise BadInput("no trace in " + ", ".join(sources), "tracetool formats lists what can be read")
-    return list(jobs.values()), _repeats(repeated)
+    return list(jobs.values()), (*_repeats(repeated), *_left_out(unnamed))
 
 
 def _identity(where: str, item: Item) -> str:
@@ -118,6 +121,19 @@ def _repeats(paths: Sequence[str]) -> tuple[str, ...]:
     return (f"{len(paths):,} traces, first {paths[0]}, are named more than once: each counts once",)
 
 
+def _left_out(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence on the traces whose names are no text, which no table can hold; none without any."""
+    if not paths:
+        return ()
+    first = visible(os.fsencode(paths[0]).decode("utf-8", "backslashreplace"))
+    count = counted(len(paths), "trace is", "traces are")
+    return (f"{count} left out, first {first}: no name in UTF-8 (rename them)",)
+
+
+def _is_text(path: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in path)
+
+
 def _unique_name(job: Job, taken: Container[str]) -> str:
     """Return a job's name, with a sum over its first trace's path where another job has the name."""
     path = job.traces[0].path
@@ -126,13 +142,16 @@ def _unique_name(job: Job, taken: Container[str]) -> str:
     return next((name for name in candidates if name not in taken), f"{job.name}-{whole}")
 
 
-def _of_source(source: str, names: Sequence[str], *, each: bool) -> Iterable[Job]:
+def _of_source(source: str, names: Sequence[str], unnamed: list[str], *, each: bool) -> Iterable[Job]:
+    """Yield the jobs of a source; traces whose names are no text are added to ``unnamed``."""
     base, pattern = _split_glob(source)
     place = Place(base)
     alone = place.item(place.root)
     files = [alone] if alone else [i for i in place.items() if _considered(i.path)]
     if pattern:
         files = [i for i in files if fnmatch(i.path.removeprefix(f"{place.root}/"), pattern)]
+    unnamed += [i.path for i in files if _readable(i.path) and not _is_text(i.path)]
+    files = [i for i in files if _is_text(i.path)]
     if not any(_readable(i.path) for i in files):
         raise BadInput.in_file(source, "holds no trace", "name a folder, a glob or a bucket that does")
     folders: dict[str, list[Item]] = defaultdict(list)
@@ -154,7 +173,8 @@ def _split_glob(source: str) -> tuple[str, str]:
     """Return the folder before the first part with a wildcard, and the pattern below it."""
     segments = source.split("/")
     for n, segment in enumerate(segments):
-        if "://" not in source and _GLOB & set(segment):
+        pattern = "://" not in source and _GLOB & set(segment)
+        if pattern and not os.path.lexists("/".join(segments[: n + 1])):  # a name that is there is no pattern
             return "/".join(segments[:n]) or ".", "/".join(segments[n:])
     return source, ""
 

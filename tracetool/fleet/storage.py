@@ -8,6 +8,8 @@ Writing to a folder goes aside and is renamed; an object of a bucket appears who
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import text_name
 from tracetool.tables.run_folder import put_folder
 from tracetool.tables.write import aside_file
 
@@ -34,6 +37,30 @@ class Item:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _local_items(root: str) -> Iterator[Item]:
+    """Yield the files under a folder of this machine; each folder counts once, whatever links lead to it."""
+    waiting, linked, seen = [root], list[str](), set()
+    while waiting or linked:
+        folder = waiting.pop() if waiting else linked.pop(0)  # under its own name rather than a link's
+        try:
+            status = os.stat(folder)  # noqa: PTH116
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            entries = sorted(os.scandir(folder), key=lambda e: e.name)
+        except FileNotFoundError:  # not there, or no longer
+            continue
+        for entry in entries:
+            try:
+                status = entry.stat()
+            except OSError:  # a link to nothing, or a file that has gone
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                (linked if entry.is_symlink() else waiting).append(entry.path)
+            elif stat.S_ISREG(status.st_mode):
+                yield Item(entry.path, status.st_size, str(status.st_mtime_ns))
 
 
 class Place:
@@ -56,7 +83,7 @@ class Place:
         try:
             if self.local:
                 self.files: pafs.FileSystem = pafs.LocalFileSystem()
-                self.root = str(Path(self.where).resolve())
+                self.root = os.path.realpath(text_name(self.where))
             else:
                 self.files, root = pafs.FileSystem.from_uri(self.where)
                 self.root = root.rstrip("/")
@@ -81,11 +108,16 @@ class Place:
         BadInput
             If it cannot be read.
         """
-        selector = pafs.FileSelector(self.path(*under), recursive=True, allow_not_found=True)
         try:
+            if self.local:
+                return sorted(_local_items(self.path(*under)), key=lambda i: i.path)
+            selector = pafs.FileSelector(self.path(*under), recursive=True, allow_not_found=True)
             infos = self.files.get_file_info(selector)
         except OSError as error:
-            raise BadInput.in_file(self.name, f"cannot be listed: {_first_line(error)}") from error
+            fault = error.strerror if self.local and error.strerror else _first_line(error)
+            raise BadInput.in_file(
+                self.name, f"cannot be listed: {fault}", "name a folder that may be read"
+            ) from error
         return sorted(
             (Item(i.path, i.size, str(i.mtime_ns)) for i in infos if i.type == pafs.FileType.File),
             key=lambda i: i.path,
@@ -104,6 +136,21 @@ class Place:
             raise BadInput.in_file(
                 self.name, "no such data set", "make it: tracetool fleet ingest SRC -o DST"
             )
+
+    def require_folder(self) -> None:
+        """Refuse a place where no folder can be: a file stands there, or above it.
+
+        Raises
+        ------
+        BadInput
+            If one does.
+        """
+        above = self.root
+        while self.local and not os.path.lexists(above):
+            above = os.path.dirname(above)  # noqa: PTH120
+        if self.local and not Path(above).is_dir():
+            fault = f"no folder can be made there: {above} is none"
+            raise BadInput.in_file(self.name, fault, "choose another place")
 
     def item(self, path: str) -> Item | None:
         """Return one file, or None."""

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import text_name
 from tracetool.core.registry import members
 from tracetool.report.renderer import Renderer
 from tracetool.report.view import View
@@ -34,7 +35,7 @@ def check_output(path: str | os.PathLike[str], *, judged: bool = True) -> Path:
     BadInput
         If its extension is not known, its folder is absent, or it is a folder.
     """
-    target = Path(path)
+    target = text_name(path, "choose another name")
     suffixes = output_suffixes(judged=judged)
     if target.suffix.lower() not in suffixes:
         raise BadInput.in_file(

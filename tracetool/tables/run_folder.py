@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import text_name
 from tracetool.tables.scratch import TEMPORARY, Scratch, own_folders, scratch_in, scratch_prefix, sync_file
 
 RUN_FILE: Final = "run.json"
@@ -35,7 +36,7 @@ def check_place(target: Path) -> None:
     BadInput
         If none can: a mount point, and the working folder or one above it by the name of ``.`` or ``..``.
     """
-    if target.name in ("", "..") or os.path.ismount(target.resolve()):
+    if target.name in ("", "..") or os.path.ismount(os.path.realpath(target)):
         fix = f"name one in it: -o {target / 'run'}"
         raise BadInput.in_file(target, "cannot be replaced: a run takes the place of a folder", fix)
 
@@ -48,7 +49,7 @@ def check_replaceable(target: Path) -> None:
     BadInput
         If it exists and is neither a run nor an empty folder, or if no folder can take its place.
     """
-    check_place(target)
+    check_place(text_name(target, "choose another name"))
     if target.exists() and not (
         target.is_dir() and ((target / RUN_FILE).is_file() or not any(target.iterdir()))
     ):
@@ -69,7 +70,7 @@ def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     if target.is_symlink():  # the run it points to is replaced, the link stays
-        target = target.resolve()
+        target = Path(os.path.realpath(target))
     clean_up(target.parent)
     check_replaceable(target)
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.paths import text_name
 from tracetool.tables.run_folder import clean_up
 from tracetool.tables.schema import TableSchema
 from tracetool.tables.scratch import scratch_prefix, sync_file
@@ -61,7 +62,7 @@ def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     BadInput
         If the folder does not exist or cannot be written.
     """
-    target = Path(path)
+    target = text_name(path, "choose another name")
     clean_up(target.parent)
     try:
         handle, name = tempfile.mkstemp(
