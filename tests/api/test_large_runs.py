@@ -178,3 +178,24 @@ def test_families_loaded_while_a_trace_is_read_are_those_loaded_after_it(
     subprocess.run(words, check=True, timeout=120)
     found = tt.open(out).signatures
     assert found["family"].to_list() == training.signatures["family"].to_list()
+
+
+def test_what_needs_all_activities_at_once_says_so(
+    training: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tt.summary(training.path).frame
+    monkeypatch.setenv("TRACETOOL_WINDOW", WINDOW)
+    parts = tt.summary(training.path)
+    assert parts.frame["time_ms"].to_list() == pytest.approx(whole["time_ms"].to_list())
+    assert parts.frame["energy_j"].null_count() == parts.frame.height
+    assert any("no energies of parts of a run of" in note for note in parts.notes)
+    for ask in (
+        lambda: tt.roofline(training.path),
+        lambda: tt.energy_by(training.path, ["family"]),
+        lambda: tt.export(training.path, tmp_path / "e.json"),
+        lambda: tt.export(training.path, tmp_path / "e.prom"),
+        lambda: tt.diagnose(training.path),
+    ):
+        with pytest.raises(tt.BadInput, match="too many for"):
+            ask()
+    assert not list(tmp_path.iterdir())

@@ -21,6 +21,7 @@ from tracetool.replay.unidentified_sets import GpuGroups, joint_sets, set_senten
 from tracetool.replay.work_units import Work, annotated_work
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
+from tracetool.tables.windows import refuse_large
 
 #: Name of the row that all groups sum to.
 RUN_ROW: Final = "run"
@@ -93,6 +94,7 @@ def energy_by(
     keys = parse_keys(keys)
     check_depth(keys, depth)
     opened = run if isinstance(run, Run) else Run.open(run)
+    refuse_large(opened, f"groups by {','.join(keys)}", "leave out --by")
     groups = groups or groups_of(opened, keys, depth)
     energies = energies or run_energies(opened, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     kernels = opened.kernels

@@ -15,6 +15,7 @@ from scipy import sparse
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS, Z90
+from tracetool.core.number_text import counted
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.collective_matching import arrivals_ns
 from tracetool.measure.activity_energy import SummedEnergy, summed_energy
@@ -29,6 +30,7 @@ from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of
 from tracetool.replay.unnamed_gpu import check_named, taken_as_recorded
 from tracetool.tables.run import Run
 from tracetool.tables.serialized import serialized_notes
+from tracetool.tables.windows import PARTS, activities_of, is_large
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,11 @@ def run_energies(
         If the run holds no activity, a log that was given cannot be used, or the GPU given is not known or of
         another maker than the run's.
     """
+    if is_large(run):
+        if gpu:
+            check_named(run, gpu)
+        many = counted(activities_of(run), "activity", "activities")
+        return RunEnergies(run, None, None, (f"no energies of parts of a run of {many}: {PARTS}",))
     measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     predicted = None
     try:

@@ -22,6 +22,7 @@ from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.tables.measured_work import with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
+from tracetool.tables.windows import PARTS, refuse_large
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ def roofline(
     Waterman, Patterson, "Roofline", CACM 52(4), 2009). Rows without known shapes have no rates.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
+    refuse_large(opened, "achieved rates", PARTS)
     predicted = predict_run(opened, gpu)
     clock_mhz = float(predicted.totals[0]["clock_mhz"])
     spec = load_gpu(predicted.gpu)

@@ -61,6 +61,10 @@ def limits() -> tuple[int, int]:
     return 2 * int(stated), int(stated)
 
 
+#: What can be done with a run that is too large for what is asked of it.
+PARTS: Final = "ingest a part of the trace, or see: tracetool attribute"
+
+
 def is_large(run: Run) -> bool:
     """Return whether a run is read in windows."""
     return not isinstance(run, Window) and activities_of(run) > limits()[0]

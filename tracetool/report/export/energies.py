@@ -20,6 +20,7 @@ from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.time_parts import activity_kinds, busy_parts
 from tracetool.replay.unnamed_gpu import check_named
 from tracetool.tables.run import Run
+from tracetool.tables.windows import PARTS, refuse_large
 
 if TYPE_CHECKING:
     from tracetool.measure.attribute import Attribution
@@ -58,6 +59,7 @@ def energies_of(
         If the run holds no activity, a log that was given cannot be used, or the GPU given is not known or of
         another maker than the run's.
     """
+    refuse_large(run, "a timeline", PARTS)
     measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     notes += measured.notes if measured else ()
     predicted = None
