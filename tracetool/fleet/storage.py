@@ -55,7 +55,7 @@ def _local_items(root: str) -> Iterator[Item]:
         for entry in entries:
             try:
                 status = entry.stat()
-            except OSError:  # a link to nothing, or a file that has gone
+            except OSError:  # a link to nothing, or a file just removed
                 continue
             if stat.S_ISDIR(status.st_mode):
                 (linked if entry.is_symlink() else waiting).append(entry.path)
