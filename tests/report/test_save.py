@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -76,6 +77,21 @@ def test_people_outputs_hold_no_live_markup(suffix: str, tmp_path: Path) -> None
     assert "<svg" not in text.replace("</style><svg onload=alert(1)>", "") or suffix == ".md"
     assert "\x1b" not in text
     assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+
+
+@pytest.mark.parametrize("suffix", [".html", ".md"])
+def test_figures_of_many_units_are_rounded_one_by_one(suffix: str, tmp_path: Path) -> None:
+    sheet = tt.gpu("h100-sxm")
+    text = sheet.save(tmp_path / f"sheet{suffix}").read_text("utf-8")
+    for name, value in (("sm_count", "132"), ("dram_bytes_per_s", "3,350,000,000,000"), ("idle_w", "71.50")):
+        row = next(line for line in re.findall(r"<tr>.*?</tr>|\| .*? \|\n", text) if name in line)
+        assert value in re.split(r"</?t\w[^>]*>| \| ", row), row
+
+
+def test_names_too_long_for_a_line_break_and_short_ones_do_not(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"name": ["k" * 90, "b"], "agrees": ["inconclusive", "yes"], "energy_j": [1.0, 2.0]})
+    text = save_table(frame, tmp_path / "t.html").read_text("utf-8")
+    assert f'<td class="long">{"k" * 90}</td><td class="short">inconclusive</td><td class="n">1' in text
 
 
 def test_an_unknown_extension_lists_the_known_ones(tmp_path: Path) -> None:

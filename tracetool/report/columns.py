@@ -27,9 +27,12 @@ _LADDERS: Final = (
     (("µg", 1e-6), ("mg", 1e-3), ("g", 1.0), ("kg", 1e3), ("t", 1e6)),
     (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
 )
-#: A figure with its unit, or a range of two, written out already.
+#: Longer texts may break into lines; shorter ones keep theirs. [letters]
+_LONG: Final = 32
+#: A figure with its unit or its interval, or a range of two, written out already.
 _FIGURE: Final = re.compile(
-    r"(\?|[-+]?[\d,.]+(e[-+]?\d+)?( \S{1,5})?( to [-+]?[\d,.]+(e[-+]?\d+)?( \S{1,5})?)?)?"
+    r"(\?|[-+]?[\d,.]+(e[-+]?\d+)?( \S{1,5})?( to [-+]?[\d,.]+(e[-+]?\d+)?( \S{1,5})?)?"
+    r"( \([-+\d,.e]+\))?)?"
 )
 
 
@@ -42,6 +45,13 @@ class Shown:
     numeric: bool
     rank: int = 0
     column: str = ""  # of the table
+
+    @property
+    def style(self) -> str:
+        """How a page sets the column: figures (``n``), names too long for a line (``long``), short texts."""
+        if self.numeric:
+            return "n"
+        return "long" if max(map(len, self.cells), default=0) > _LONG else "short"
 
 
 def split_unit(column: str) -> tuple[str, str]:
@@ -90,7 +100,8 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
     """Return the columns of a table as text.
 
     ``headers`` gives headings by column; one without a unit in brackets gets the column's.
-    A figure with ``_low`` and ``_high`` beside it is shown with its interval in one column. Texts
+    A figure with ``_low`` and ``_high`` beside it is shown with its interval in one column. Beside a
+    column ``unit``, figures without one have that of their row: each is rounded by itself. Texts
     are made printable and cut to ``width``; the caller escapes them for its output.
     """
     columns: list[Shown] = []
@@ -102,6 +113,8 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
             shown = _with_interval(frame, (column, low, high), headers.get(column), unit, base)
         elif _is_end(column, names):
             continue
+        elif not unit and "unit" in names and frame[column].dtype.is_float():
+            shown = _of_many_units(frame[column], headers.get(column), base)
         else:
             shown = _plain(frame[column], headers.get(column), unit, base, width)
         columns.append(replace(shown, rank=rank_of(column), column=column))
@@ -156,6 +169,15 @@ def _with_interval(
 def _headed(header: str | None, base: str, unit: str) -> str:
     """Return the heading: the one given, whole where it states a unit, else with the unit."""
     return header if header and "[" in header else _heading(header or base, unit)
+
+
+def _of_many_units(column: pl.Series, header: str | None, base: str) -> Shown:
+    """Return a column whose unit is another in each row: every figure has the digits it deserves by itself."""
+    cells = [
+        f"{v:,.0f}" if v is not None and math.isfinite(v) and v == round(v, 0) else number(v)
+        for v in column.to_list()
+    ]
+    return Shown(_headed(header, base, ""), cells, True)
 
 
 def _percent(value: float | None) -> str:

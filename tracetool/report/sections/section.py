@@ -24,14 +24,11 @@ class Section:
 def table_html(frame: pl.DataFrame, caption: str, headers: Mapping[str, str] | None = None) -> str:
     """Return a small table."""
     columns = show_columns(frame, headers or {}, 200)
-    head = "".join(
-        f'<th scope="col"{" class=n" if c.numeric else ""}>{escape.html(c.heading)}</th>' for c in columns
-    )
+    head = "".join(f'<th scope="col" class="{c.style}">{escape.html(c.heading)}</th>' for c in columns)
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{' class=n' if c.numeric else ''}>{escape.html(cell)}</td>"
-            for c, cell in zip(columns, row, strict=True)
+            f'<td class="{c.style}">{escape.html(cell)}</td>' for c, cell in zip(columns, row, strict=True)
         )
         + "</tr>"
         for row in zip(*(c.cells for c in columns), strict=True)
