@@ -95,6 +95,10 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
 
+    def on_paper(self) -> None:
+        """Show the page as it is printed."""
+        self._call("Emulation.setEmulatedMedia", media="print")
+
     def open(self, path: Path) -> float:
         """Open a file and return the seconds until it is ready to use."""
         begun = time.perf_counter()

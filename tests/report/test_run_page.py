@@ -262,6 +262,22 @@ def test_printed_from_the_dark_it_is_dark_on_light(small: Path) -> None:
         assert page.messages == []
 
 
+def test_paper_holds_headings_boxes_and_colors_and_breaks_no_word_by_letters(small: Path) -> None:
+    with browser() as page:
+        page.size(800, 1100)
+        page.open(small)
+        page.wait(DRAWN)
+        page.on_paper()
+        shown = "[...document.querySelectorAll('{}')].every(e => e.getClientRects().length)"
+        assert page.run("document.querySelectorAll('#kernel-table th button').length") > 10
+        assert page.run(shown.format("#kernel-table th button"))
+        assert page.run(shown.format("#found"))
+        assert not page.run(shown.format("#more, nav, #theme"))
+        adjusts = "getComputedStyle(document.querySelector('.legend .swatch')).printColorAdjust"
+        assert page.run(adjusts) == "exact"
+        assert page.run("[...document.querySelectorAll('td.short')].every(e => e.clientHeight < 40)")
+
+
 def axe_script() -> str:
     """Return the accessibility checker's script: from TRACETOOL_AXE, or an npm folder beside the checkout."""
     named = os.environ.get("TRACETOOL_AXE")

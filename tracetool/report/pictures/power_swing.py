@@ -13,6 +13,9 @@ from tracetool.core.number_text import number
 from tracetool.report.pictures.charts import MEASURED, MODEL
 from tracetool.report.pictures.svg import Drawing
 
+#: Colors of the two curves: the page's, which suit its light and dark scheme.
+PREDICTED_INK: Final = f"var(--model, {MODEL})"
+MEASURED_INK: Final = f"var(--measured, {MEASURED})"
 _WIDTH: Final = 960.0
 _LEFT: Final = 64.0
 _HEIGHT: Final = 200.0
@@ -71,10 +74,10 @@ def _over_time(drawing: Drawing, rows: pl.DataFrame, label: str) -> None:
         text_anchor="middle",
     )
     for name, color, x, y in (
-        ("predicted, drawn", MODEL, *_means(time, power)),
+        ("predicted, drawn", PREDICTED_INK, *_means(time, power)),
         (
             "measured, with the sensor's averaging",
-            MEASURED,
+            MEASURED_INK,
             *_means(time[measured_seconds], measured[measured_seconds]),
         ),
     ):
@@ -110,14 +113,20 @@ def _spectrum(drawing: Drawing, spectrum: Mapping[str, Any], at: float) -> None:
         )
         height = _HEIGHT * swing / top
         drawing.mark(
-            "rect", tooltip, x=x + 2, y=at + _HEIGHT - height, width=width - 4, height=height, fill=MODEL
+            "rect",
+            tooltip,
+            x=x + 2,
+            y=at + _HEIGHT - height,
+            width=width - 4,
+            height=height,
+            fill=PREDICTED_INK,
         )
         drawing.mark(
             "line", tooltip, x1=x + 0.5 * width, x2=x + 0.5 * width, y1=at + _HEIGHT * (1 - low / top),
             y2=at + _HEIGHT * (1 - high / top), stroke="currentColor", stroke_width=1,
         )  # fmt: skip
     drawing.text(
-        0.5 * _WIDTH, at + _HEIGHT + 36, "frequency [Hz]", font_size=12, fill="currentColor",
+        0.5 * _WIDTH, at + _HEIGHT + 36, "frequency [Hz], log scale", font_size=12, fill="currentColor",
         text_anchor="middle",
     )  # fmt: skip
 
@@ -129,7 +138,7 @@ def _frame(drawing: Drawing, at: float, top: float, label: str) -> None:
         y = at + _HEIGHT * (1.0 - share)
         drawing.mark("line", x1=_LEFT, x2=_WIDTH - 20, y1=y, y2=y, stroke="currentColor", stroke_opacity=0.2)
         drawing.text(
-            _LEFT - 6, y + 4, number(share * top, 3), font_size=12, fill="currentColor", text_anchor="end"
+            _LEFT - 6, y + 4, f"{share * top:,g}", font_size=12, fill="currentColor", text_anchor="end"
         )
 
 
