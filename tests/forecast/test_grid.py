@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import tracetool as tt
 from tests.forecast.test_forecast import CONFIG
 from tracetool.cli.app import run as command_line
+from tracetool.core.number_text import number
 from tracetool.forecast.grid import expand, several
 
 ASKED: dict[str, Any] = {
@@ -165,3 +167,40 @@ def test_the_table_fits_a_narrow_terminal(
 def test_notes_of_all_cases_are_stated_once() -> None:
     notes = tt.forecast(CONFIG, gpu="h100-sxm", bs=[1, 8], seq=64).notes
     assert notes.count("without effect on --mode serve: seq") == 1
+
+
+@pytest.mark.parametrize("suffix", [".html", ".md"])
+def test_pages_state_every_interval_and_no_empty_column(
+    suffix: str, grid: tt.ForecastResult, tmp_path: Path
+) -> None:
+    text = grid.save(tmp_path / f"cases{suffix}").read_text("utf-8")
+    row = grid.frame.row(0, named=True)
+    for name in ("ttft_ms", "itl_ms", "power_w", "memory_gib"):
+        ends = f"({number(row[f'{name}_low'], 3)}..{number(row[f'{name}_high'], 3)})"
+        assert ends in text, name
+    assert "step [ms]" not in text
+    assert "time to first token [ms]" in text
+
+
+@pytest.mark.parametrize("suffix", [".html", ".md"])
+def test_the_page_of_one_case_states_what_its_console_does(suffix: str, tmp_path: Path) -> None:
+    one = tt.forecast("llama-3.1-8b", gpu="h100-sxm", isl=400, osl=400, bs=16)
+    text = one.save(tmp_path / f"one{suffix}").read_text("utf-8")
+    for said in (
+        "energy per output token",
+        "time between tokens",
+        "90 % interval",
+        "mlp.gate_up_proj",
+        "covered",
+    ):
+        assert (said in text) == (said != "covered"), said
+
+
+def test_a_table_of_models_shows_intervals_of_energy_first(capsys: pytest.CaptureFixture[str]) -> None:
+    cases = pl.DataFrame(
+        {"model": ["llama-3.1-8b", "qwen3-8b"], "gpu": ["h100-sxm", "b200-sxm"], "bs": [16, 16]}
+    )
+    tt.forecast(cases, isl=400, osl=400).show()
+    head, row = capsys.readouterr().out.splitlines()[1:3]
+    assert head.index("energy per token") < head.index("ttft")
+    assert re.search(r"llama-3.1-8b +h100-sxm +\d+\.\d \(\d+\.\.\d+\)", row)

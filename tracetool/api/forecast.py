@@ -101,19 +101,14 @@ class ForecastResult(Result):
         return {**document, "notes": list(self.notes)}
 
     def _view(self) -> View:
+        from tracetool.report.forecast_page import forecast_blocks
         from tracetool.report.view import View
         from tracetool.tables.schema import load_schema
 
         if self.source.compared is not None:
             return View("Forecast against a trace", self.compared)
-        return View("Forecast", self._rows, load_schema("forecast"))
-
-    def _notebook(self) -> View:
-        from tracetool.report.view import Grid, Line, View
-
-        notes = [Line(note, "note") for note in self.notes]
-        grids = [Grid(self._rows)] + ([Grid(self.parts)] if self.source.single else [])
-        return View("Forecast", self._rows, None, (Line("Forecast", "headline"), *grids, *notes))
+        blocks = forecast_blocks(self.source, self._rows)
+        return View("Forecast", self._rows, load_schema("forecast"), blocks)
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the figures, where the energy goes and what they rest on."""

@@ -94,7 +94,8 @@ def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any])
         raise BadInput.in_file(name, f"no case can be forecast; the first: {outcomes[0].error}")
     failed = sum(o.forecast is None for o in outcomes)
     why = next((o.error for o in outcomes if o.forecast is None), "")
-    notes = [f"{failed} of {len(outcomes)} cases have no forecast: see the column error; the first: {why}"]
+    have = "has" if failed == 1 else "have"
+    notes = [f"{failed} of {len(outcomes)} cases {have} no forecast: see the column error; the first: {why}"]
     notes = notes if failed else []
     notes += [note for note in _notes_of_cases(outcomes) if NOT_KEPT in note]
     return Forecasts(_frame(frame, outcomes), False, notes=(*notes, *_unread(frame, outcomes)))
@@ -271,7 +272,7 @@ def _operator_frame(forecast: Forecast) -> pl.DataFrame:
 
 
 def _operator_record(part: Part) -> dict[str, Any]:
-    sizes = (f"{name} {float(part.row[name]):g}" for name in _SIZES if _stated(part.row.get(name)))
+    sizes = (f"{name} {float(part.row[name]):.12g}" for name in _SIZES if _stated(part.row.get(name)))
     return {
         "module": part.name,
         "op": str(part.row["op"]),

@@ -78,9 +78,12 @@ def _scale(unit: str, values: list[float]) -> tuple[str, float]:
 
 
 def _places(values: list[float]) -> int | None:
-    """Return the decimals of a column: five digits of its largest figure, so that small ones align."""
+    """Return the decimals of a column, small ones aligned: four digits of its largest, five above 1."""
     finite = [abs(v) for v in values if v and math.isfinite(v)]
-    return max(0, min(6, 4 - math.floor(math.log10(max(finite))))) if finite else None
+    if not finite:
+        return None
+    size = math.floor(math.log10(max(finite)))
+    return max(0, min(6, (4 if size >= 0 else 3) - size))
 
 
 def _without_noise(values: list[float | None], unit: str) -> list[float | None]:
@@ -90,10 +93,12 @@ def _without_noise(values: list[float | None], unit: str) -> list[float | None]:
     return [0.0 if v is not None and abs(v) < least else v for v in values]
 
 
-def _ends(column: str) -> tuple[str, str] | None:
+def _ends(column: str, names: set[str]) -> tuple[str, str] | None:
+    """Return the columns of a figure's interval, ``energy_low_j`` or ``energy_j_low``; None without."""
     base, unit = split_unit(column)
     suffix = column[len(base) :] if unit else ""
-    return f"{base}_low{suffix}", f"{base}_high{suffix}"
+    both = ((f"{base}_low{suffix}", f"{base}_high{suffix}"), (f"{column}_low", f"{column}_high"))
+    return next((ends for ends in both if names.issuperset(ends)), None)
 
 
 def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) -> list[Shown]:
@@ -108,9 +113,8 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
     names = set(frame.columns)
     for column in frame.columns:
         base, unit = split_unit(column)
-        low, high = _ends(column) or ("", "")
-        if {low, high} <= names and column not in (low, high):
-            shown = _with_interval(frame, (column, low, high), headers.get(column), unit, base)
+        if ends := _ends(column, names):
+            shown = _with_interval(frame, (column, *ends), headers.get(column), unit, base)
         elif _is_end(column, names):
             continue
         elif not unit and "unit" in names and frame[column].dtype.is_float():
@@ -119,6 +123,11 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
             shown = _plain(frame[column], headers.get(column), unit, base, width)
         columns.append(replace(shown, rank=rank_of(column), column=column))
     return _with_named_rows(columns)
+
+
+def with_entries(columns: list[Shown]) -> list[Shown]:
+    """Return the columns without those that hold nothing in any row; the first stays."""
+    return [c for i, c in enumerate(columns) if i == 0 or not c.cells or any(c.cells)]
 
 
 def _with_named_rows(columns: list[Shown]) -> list[Shown]:
@@ -172,7 +181,7 @@ def _headed(header: str | None, base: str, unit: str) -> str:
 
 
 def _of_many_units(column: pl.Series, header: str | None, base: str) -> Shown:
-    """Return a column whose unit is another in each row: every figure has the digits it deserves by itself."""
+    """Return a column whose unit is another in each row: every figure is rounded by itself."""
     cells = [
         f"{v:,.0f}" if v is not None and math.isfinite(v) and v == round(v, 0) else number(v)
         for v in column.to_list()

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tracetool.core import escape
-from tracetool.report.columns import show_columns
+from tracetool.report.columns import show_columns, with_entries
 from tracetool.report.view import Block, Drawing, Fold, Line, View
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _block(block: Block) -> dict[str, Any]:
     if isinstance(block, Fold):
         return {"kind": "fold", "title": block.title, "blocks": [_block(b) for b in block.blocks]}
     frame = block.frame if block.limit is None else block.frame.head(block.limit)
-    columns = show_columns(frame, block.headers, 4 * escape.NAME_WIDTH)
+    columns = with_entries(show_columns(frame, block.headers, 4 * escape.NAME_WIDTH))
     return {
         "kind": "grid",
         "title": block.title,

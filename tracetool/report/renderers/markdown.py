@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tracetool.core import escape
-from tracetool.report.columns import show_columns
+from tracetool.report.columns import show_columns, with_entries
 from tracetool.report.renderer import Renderer
 from tracetool.report.view import Block, Drawing, Grid, Line, View
 
@@ -60,7 +60,7 @@ def _grid(grid: Grid) -> Iterator[str]:
         yield f"**{escape.markdown(grid.title, cell=False)}**"
         yield ""
     frame = grid.frame if grid.limit is None else grid.frame.head(grid.limit)
-    columns = show_columns(frame, grid.headers, escape.NAME_WIDTH)
+    columns = with_entries(show_columns(frame, grid.headers, escape.NAME_WIDTH))
     if not columns:
         return
     yield "| " + " | ".join(escape.markdown(c.heading) or " " for c in columns) + " |"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.report.columns import show_columns
+from tracetool.report.columns import show_columns, with_entries
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Section:
 
 def table_html(frame: pl.DataFrame, caption: str, headers: Mapping[str, str] | None = None) -> str:
     """Return a small table."""
-    columns = show_columns(frame, headers or {}, 200)
+    columns = with_entries(show_columns(frame, headers or {}, 200))
     head = "".join(f'<th scope="col" class="{c.style}">{escape.html(c.heading)}</th>' for c in columns)
     body = "".join(
         "<tr>"

@@ -128,14 +128,11 @@ def _print_one(forecasted: Forecasted) -> None:
     grid = Table(title=forecasted.title, all_with="--json")
     for head in ("", "forecast", "90 % interval"):
         grid.add_column(head, justify="left" if not head else "right")
-    labels = _OTHER_LABELS.get(str(record.get("mode")), {})
-    for name, usual, unit in _LABELS:
-        label = labels.get(name, usual)
-        if record[name] is not None:
-            low, high = number(record[f"{name}_low"]), number(record[f"{name}_high"])
-            grid.add_row(label, f"{number(record[name])} {unit}", f"{low} to {high}")
+    for cells in figure_rows(record):
+        grid.add_row(*cells)
     screen.print(grid)
-    _print_facts(record, forecasted.facts)
+    for text in fact_sentences(record, forecasted.facts):
+        say(screen, text)
     if forecasted.compared is not None:
         print_compared(forecasted.compared)
         return
@@ -158,19 +155,33 @@ def _print_checked(checked: CheckedModel) -> None:
     open_console().print(grid)
 
 
-def _print_facts(record: Mapping[str, Any], facts: Mapping[str, float]) -> None:
-    screen = open_console()
-    say(screen, f"{100 * record['covered']:.0f} % of the kernels' time rests on kernels measured on this GPU")
-    if record["largest_batch"] is not None:
-        say(screen, f"largest batch that fits: {record['largest_batch']:.0f}")
-    if rate := facts.get("prompt_tokens_per_s"):
-        say(screen, f"prompt tokens: {number(rate)} per second, {number(record['power_w'] / rate)} J each")
-    if "mixed_share" in facts:
-        say(
-            screen,
-            f"{significant(100 * facts['mixed_share'], 2)} % of the steps take in prompts: "
-            f"{number(facts['mixed_step_ms'])} ms, others {number(facts['decode_step_ms'])} ms",
+def figure_rows(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the figures of one case: name, figure with unit, ends of its 90 % interval."""
+    labels = _OTHER_LABELS.get(str(record.get("mode")), {})
+    return [
+        (
+            labels.get(name, usual),
+            f"{number(record[name])} {unit}",
+            f"{number(record[f'{name}_low'])} to {number(record[f'{name}_high'])}",
         )
+        for name, usual, unit in _LABELS
+        if record[name] is not None
+    ]
+
+
+def fact_sentences(record: Mapping[str, Any], facts: Mapping[str, float]) -> list[str]:
+    """Return what else is known of one case, a sentence each."""
+    said = [f"{100 * record['covered']:.0f} % of the kernels' time rests on kernels measured on this GPU"]
+    if record["largest_batch"] is not None:
+        said.append(f"largest batch that fits: {record['largest_batch']:.0f}")
+    if rate := facts.get("prompt_tokens_per_s"):
+        said.append(f"prompt tokens: {number(rate)} per second, {number(record['power_w'] / rate)} J each")
+    if "mixed_share" in facts:
+        said.append(
+            f"{significant(100 * facts['mixed_share'], 2)} % of the steps take in prompts: "
+            f"{number(facts['mixed_step_ms'])} ms, others {number(facts['decode_step_ms'])} ms"
+        )
+    return said
 
 
 def _print_families(operators: pl.DataFrame, work: str) -> None:
@@ -217,18 +228,20 @@ def _print_operators(operators: pl.DataFrame) -> None:
     open_console().print(grid)
 
 
-#: Columns of a table of cases that the console leaves to files.
-_FILE_ONLY: Final = ("_low", "_high")
+#: Ends of intervals: the console leaves all but those of energies to files.
+_ENDS: Final = ("_low", "_high")
 
 
 def _print_cases(frame: pl.DataFrame) -> None:
-    """Print a table of cases: first the columns in which cases differ, models by their names."""
+    """Print a table of cases: the columns in which cases differ, energies, then the rest; models by name."""
     import polars as pl
 
     from tracetool.report.console import show_table
 
     shown = [
-        c for c in frame.columns if frame[c].null_count() < frame.height and not (c.endswith(_FILE_ONLY))
+        c
+        for c in frame.columns
+        if frame[c].null_count() < frame.height and (c.startswith("energy") or not c.endswith(_ENDS))
     ]
     case_columns = [c for c in shown if c in COLUMNS]
     telling = [c for c in case_columns if c == "model" or frame[c].n_unique() > 1]
@@ -237,5 +250,6 @@ def _print_cases(frame: pl.DataFrame) -> None:
     if names.n_unique() == paths.n_unique():
         frame = frame.with_columns(names.alias("model"))
     figures = [c for c in shown if c not in telling and c not in case_columns]
+    figures.sort(key=lambda c: not c.startswith("energy"))
     alike = [c for c in case_columns if c not in telling]
     show_table(frame.select(*telling, *figures, *alike), title="Forecasts", about=telling)
