@@ -36,6 +36,7 @@ from tracetool.report.pictures.charts import (
 )
 from tracetool.report.pictures.measured import attributed_bars, energy_bars, log_picture
 from tracetool.report.pictures.pareto import pareto
+from tracetool.report.pictures.run_table import _distinct_names
 from tracetool.report.pictures.svg import family_colors, ink_on, text_width
 from tracetool.report.pictures.timeline import pack_timeline
 from tracetool.report.sections.agreement import scatter
@@ -233,3 +234,17 @@ def test_bars_of_one_kernel_in_two_shapes_have_names_of_their_own() -> None:
     source = next(r.data_source for r in chart.model.renderers if "class" in r.data_source.data)
     assert [label[-2:] for label in source.data["class"]] == ["#4", "#7", "rm"]
     assert f"{name} #7: 2.000 J, 1.000 to 3.000" in chart.caption
+
+
+def test_curves_of_a_legend_are_told_apart_by_what_differs() -> None:
+    curves = pl.DataFrame(
+        {
+            "gpus": [8.0, 8.0],
+            "gpu": ["b200-sxm"] * 2,
+            "model": ["maker/a-model-of-a-very-long-name-1024px_diffusers"] * 2,
+            "task": ["image"] * 2,
+            "precision": ["bf16"] * 2,
+            "parallel": ["tensor_parallel=1 ulysses_degree=2", "tensor_parallel=1 ulysses_degree=4"],
+        }
+    )
+    assert _distinct_names(curves) == ["8xb200-sxm, Ulysses 2", "8xb200-sxm, Ulysses 4"]

@@ -50,6 +50,14 @@ def test_every_section_is_there_and_in_the_navigation(small: Path) -> None:
     assert re.findall(r'<a href="#(\w+)">', text) == SECTIONS
 
 
+def test_savings_have_intervals_and_logarithmic_axes_say_so(small: Path) -> None:
+    text = small.read_text("utf-8")
+    assert re.search(r"[-+][\d.]+ % energy \([-+][\d.]+ to [-+][\d.]+ %\), [-+][\d.]+ % time", text)
+    assert re.search(r"% less energy \(90 %: -?[\d.]+ to [\d.]+ %\) than at", text)
+    assert "measured time [ms], log scale" in text
+    assert "delivered rate [TFLOP/s], log scale" in text
+
+
 def test_energies_of_one_source_are_said_so(small: Path) -> None:
     assert "idle gaps are not shown. All of this energy is predicted." in small.read_text("utf-8")
 
@@ -260,6 +268,19 @@ def test_printed_from_the_dark_it_is_dark_on_light(small: Path) -> None:
         assert page.run(pictures) == 0
         assert set(page.run(LABEL_COLORS)) == {"#e6edf3"}
         assert page.messages == []
+
+
+def test_no_name_of_a_kernel_leaves_its_column(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r.tracetool")
+    file = tmp_path / "report.html"
+    file.write_text(run_html(make_page(run)).replace("kernel_15", "Cijk" * 50), "utf-8")
+    with browser() as page:
+        page.size(1200, 900)
+        page.open(file)
+        page.wait(DRAWN)
+        cells = "[...document.querySelectorAll('#kernel-table td:first-child')]"
+        assert page.run(f"{cells}.some(c => c.textContent.startsWith('Cijk'))")
+        assert page.run(f"{cells}.every(c => c.scrollWidth <= c.clientWidth + 1)")
 
 
 def test_paper_holds_headings_boxes_and_colors_and_breaks_no_word_by_letters(small: Path) -> None:

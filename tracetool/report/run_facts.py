@@ -69,14 +69,7 @@ def run_facts(
             f"summed over launches; {number(gaps.total_ms)} ms of gaps beside them",
         )
     )
-    power = kernels["power_w"] if measured else total["kernel_power_w"]
-    facts.append(
-        Fact(
-            "Mean power of kernels",
-            f"{number(power, 3)} W",  # type: ignore[arg-type]
-            "measured" if measured else "predicted, anchored",
-        )
-    )
+    facts.append(_power_fact(kernels, total, measured=measured))
     if swept is None:
         return tuple(facts)
     best = swept.best.row(0, named=True)
@@ -84,11 +77,22 @@ def run_facts(
         Fact(
             "Clock of least energy",
             f"{best['clock_mhz']:.0f} MHz",
-            f"{-100 * best['energy_saved']:+.1f} % energy, {100 * best['slowdown']:+.1f} % time"
+            f"{-100 * best['energy_saved']:+.1f} % energy ({-100 * best['energy_saved_high']:+.1f} to"
+            f" {-100 * best['energy_saved_low']:+.1f} %), {100 * best['slowdown']:+.1f} % time"
             f" against {swept.info['reference_mhz']:.0f} MHz, predicted",
         )
     )
     return tuple(facts)
+
+
+def _power_fact(kernels: Mapping[str, Any], total: Mapping[str, Any], *, measured: bool) -> Fact:
+    """Return the mean power of kernels; a measured one has the interval of their energy: times are exact."""
+    label = "Mean power of kernels"
+    if not measured:
+        return Fact(label, f"{number(total['kernel_power_w'], 3)} W", "predicted, anchored")
+    power = float(kernels["power_w"])
+    ends = (power * kernels[f"energy_{end}_j"] / kernels["energy_j"] for end in ("low", "high"))
+    return Fact(label, f"{number(power, 3)} W", f"{_between(*ends)}, measured")
 
 
 def _between(low: float, high: float) -> str:

@@ -109,6 +109,7 @@ def blank(
     from bokeh.plotting import figure
 
     kind: Literal["log", "linear"] = "log" if log else "linear"
+    labels = (f"{labels[0]}, log scale", f"{labels[1]}, log scale") if log else labels
     chart = figure(
         height=height,
         sizing_mode="stretch_width",

@@ -12,18 +12,29 @@ import polars as pl
 from tracetool.compare.run_tables.batch_curve import CURVE, BatchCurves, curve_energy
 from tracetool.compare.run_tables.contrasts import Contrast, median_parts
 from tracetool.compare.run_tables.factors import FACTORS
+from tracetool.core import escape
 from tracetool.core.arrays import Floats
 from tracetool.core.number_text import number
 from tracetool.report.pictures.svg import Drawing, family_colors, label_that_fits
 
-_WIDTH: Final = 920.0
+_WIDTH: Final = 980.0
 _LEFT: Final = 70.0
-_RIGHT: Final = 250.0
+_RIGHT: Final = 310.0
 _TOP: Final = 24.0
 _HEIGHT: Final = 380.0
+_DEGREES: Final = {
+    "tensor_parallel": "TP", "expert_parallel": "EP", "data_parallel": "DP", "ulysses_degree": "Ulysses",
+    "ring_degree": "ring",
+}  # fmt: skip
+#: Letters of a model in a legend that holds more than models.
+_MODEL: Final = 20
 #: Series that have a color and a name of their own.
 _NAMED: Final = 9
+#: Values of a decade that are marked, and those where an axis is so short that they would be too few.
 _TICKS: Final = (1.0, 2.0, 5.0)
+_FINE_TICKS: Final = (1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+_FEWEST_TICKS: Final = 3
+_MOST_TICKS: Final = 8
 _POINTS: Final = 60
 
 
@@ -38,16 +49,16 @@ class _LogPlot:
             drawing.mark(
                 "line", x1=at, x2=at, y1=_TOP, y2=_TOP + _HEIGHT, stroke="currentColor", stroke_opacity=0.15
             )
-            drawing.text(at, _TOP + _HEIGHT + 18, number(value, 2), **_SMALL, text_anchor="middle")
+            drawing.text(at, _TOP + _HEIGHT + 18, f"{value:,g}", **_SMALL, text_anchor="middle")
         for value in _ticks(*self.y):
             at = self.down(value)
             drawing.mark(
                 "line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=at, y2=at, stroke="currentColor", stroke_opacity=0.15
             )
-            drawing.text(_LEFT - 6, at + 4, number(value, 2), **_SMALL, text_anchor="end")
+            drawing.text(_LEFT - 6, at + 4, f"{value:,g}", **_SMALL, text_anchor="end")
         middle = 0.5 * (_LEFT + _WIDTH - _RIGHT)
-        drawing.text(middle, _TOP + _HEIGHT + 38, labels[0], **_SMALL, text_anchor="middle")
-        drawing.text(0.0, 12.0, labels[1], **_SMALL)
+        drawing.text(middle, _TOP + _HEIGHT + 38, f"{labels[0]}, log scale", **_SMALL, text_anchor="middle")
+        drawing.text(0.0, 12.0, f"{labels[1]}, log scale", **_SMALL)
 
     def across(self, value: float) -> float:
         """Return the position of a value from left to right. [px]"""
@@ -85,9 +96,17 @@ def _ends(values: Floats) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
+    """Return round values in a range: powers of ten in a wide one, also values between in a narrow one.
+
+    >>> _ticks(0.5, 3000.0), _ticks(3.0, 40.0), _ticks(80.0, 170.0)
+    ([1.0, 10.0, 100.0, 1000.0], [5.0, 10.0, 20.0], [80.0, 100.0, 120.0, 150.0])
+    """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [t * 10.0**d for d in decades for t in _TICKS if low <= t * 10.0**d <= high]
-    return ticks if len(ticks) <= 2 * len(_TICKS) + 2 else [t for t in ticks if f"{t:e}".startswith("1")]
+    wide, usual, narrow = (
+        [float(f"{t * 10.0**d:g}") for d in decades for t in steps if low <= t * 10.0**d <= high]
+        for steps in ((1.0,), _TICKS, _FINE_TICKS)
+    )
+    return narrow if len(usual) < _FEWEST_TICKS else usual if len(usual) <= _MOST_TICKS else wide
 
 
 def _legend(drawing: Drawing, entries: Sequence[tuple[str, str]]) -> None:
@@ -172,16 +191,29 @@ def batch_picture(runs: pl.DataFrame, curves: BatchCurves, unit: str) -> str | N
 
 def _distinct_names(curves: pl.DataFrame) -> list[str]:
     """Return names of curves: what they all share is left out, GPUs stay."""
-    differing = [c for c in ("model", "task", "precision", "parallel") if curves[c].n_unique() > 1]
+    differing = [c for c in ("model", "task", "precision") if curves[c].n_unique() > 1]
+    degrees = [set(str(text).split()) for text in curves["parallel"]]
+    shared = set.intersection(*degrees)
     return [
         ", ".join(
             [
                 f"{row['gpus']:.0f}x{row['gpu']}",
-                *(_short(str(row[c])) for c in differing if row[c] is not None),
+                *(escape.shorten(_short(str(row[c])), _MODEL) for c in differing if row[c] is not None),
+                *(_degree(d) for d in str(row["parallel"]).split() if d not in shared),
             ]
         )
         for row in curves.to_dicts()
     ]
+
+
+def _degree(text: str) -> str:
+    """Return a degree of parallelism as a legend has place for it.
+
+    >>> _degree("tensor_parallel=4"), _degree("ring_degree=2"), _degree("tp=8")
+    ('TP 4', 'ring 2', 'tp 8')
+    """
+    name, _, value = text.partition("=")
+    return f"{_DEGREES.get(name, name)} {value}"
 
 
 def factor_picture(contrasts: Sequence[Contrast]) -> str | None:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.replay.operating_points import front, least
+from tracetool.replay.sweep import gain_interval
 from tracetool.report.pictures.charts import chart_html
 from tracetool.report.pictures.pareto import pareto
 from tracetool.report.run_page import RunPage
@@ -20,12 +21,17 @@ def clocks(page: RunPage) -> Section | None:
     marks = sweep.marks(page.recorded_mhz)
     start = int(np.argmin(np.abs(sweep.clock_mhz - page.recorded_mhz)))
     best = least(sweep.energy_j, sweep.time_ms)
-    saved = 100 * (1 - sweep.energy_j[best] / sweep.energy_j[start])
+    at_best, at_start = (
+        {"energy_j": sweep.energy_j[i], "energy_low_j": sweep.low_j[i], "energy_high_j": sweep.high_j[i]}
+        for i in (best, start)
+    )
+    saved, low, high = (100 * share for share in gain_interval(at_best, at_start))
     slower = 100 * (sweep.time_ms[best] / sweep.time_ms[start] - 1)
+    word = "more" if slower >= 0 else "less"
     sentence = (
-        f"At {sweep.clock_mhz[best]:.0f} MHz this run would take {saved:.1f} % less energy than at"
-        f" {sweep.clock_mhz[start]:.0f} MHz and {abs(slower):.1f} % {'more' if slower >= 0 else 'less'} time,"
-        " says the model."
+        f"At {sweep.clock_mhz[best]:.0f} MHz this run would take {saved:.1f} % less energy"
+        f" (90 %: {low:.1f} to {high:.1f} %) than at {sweep.clock_mhz[start]:.0f} MHz"
+        f" and {abs(slower):.1f} % {word} time, says the model."
         if best != start
         else f"The recorded clock, {sweep.clock_mhz[start]:.0f} MHz, takes the least energy, says the model."
     )
