@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,3 +102,20 @@ def test_a_family_saves_at_its_own_clock_with_errors_two_clocks_share_in_part() 
     assert (gemm["best_clock_mhz"], gemm["slowdown"], gemm["share"]) == pytest.approx((900.0, 1.0, 0.25))
     assert (gemm["within_clock_mhz"], gemm["within_saved"]) == (1400.0, 0.0)
     assert [copy[f"energy_saved{end}"] for end in ("", "_low", "_high")] == [0.0, 0.0, 0.0]
+
+
+def test_many_clocks_leave_the_screen_to_the_best_which_are_shown(table: Path, command: Tool) -> None:
+    made = command("sweep", table, "--gpu", "a100-sxm", COLUMNS="100")
+    points, best = made.stdout.split("Best operating points")
+    clocks = [line.split()[0] for line in points.splitlines() if line.endswith(("█", "*"))][1:]
+    assert len(clocks) <= 16
+    assert re.search(r"^\d+ more points \(use -o FILE or --json\)$", points, re.MULTILINE)
+    goals = [line for line in best.splitlines() if line.startswith(("least", "at most"))]
+    assert goals
+    assert {re.split(r"  +", line)[1] for line in goals} <= set(clocks)
+    assert re.search(r"\d % \(-?[\d.]+\.\.-?[\d.]+\)", best)
+
+
+def test_every_cap_that_is_asked_for_is_shown(table: Path, command: Tool) -> None:
+    made = command("sweep", table, "--gpu", "a100-sxm", "--power-cap", "200,250,300", COLUMNS="100")
+    assert re.findall(r"^ +1410 +(200|250|300) ", made.stdout, re.MULTILINE) == ["200", "250", "300"]

@@ -34,6 +34,15 @@ def number(value: float | None, digits: int = 4, places: int | None = None) -> s
     return f"{value:,.{max(digits - 1 - size, 0)}f}" if size < digits else f"{value:,.0f}"
 
 
+def share(pct: float) -> str:
+    """Return a share in per cent with one decimal; what would round to zero is said to be below 0.1.
+
+    >>> share(93.58), share(0.02), share(0.0)
+    ('93.6', '<0.1', '0.0')
+    """
+    return "<0.1" if 0.0 < pct < 0.05 else f"{round(pct, 1) + 0.0:,.1f}"
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """Return a count with its noun.
 

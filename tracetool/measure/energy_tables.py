@@ -208,7 +208,7 @@ def _groups(class_energy: ClassEnergy, most: int = 3) -> list[str]:
     ]
     unlisted = len(first) - most
     return (
-        [*group_notes, f"{unlisted} more group{'s' * (unlisted > 1)}: see the table's column group"]
+        [*group_notes, f"{unlisted} more group{'s' * (unlisted > 1)}: column group of attribute -o FILE"]
         if unlisted > 0
         else group_notes
     )

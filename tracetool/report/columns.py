@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.core.number_text import number
+from tracetool.core.number_text import number, share
 from tracetool.report.layout import rank_of
 
 #: Unit suffixes of column names, of two that fit the longer first, and how people write them.
@@ -189,8 +189,10 @@ def _of_many_units(column: pl.Series, header: str | None, base: str) -> Shown:
     return Shown(_headed(header, base, ""), cells, True)
 
 
-def _percent(value: float | None) -> str:
-    return number(value) if value is None or not math.isfinite(value) else f"{round(value, 1) + 0.0:,.1f}"
+def _percent(value: float | None, *, of_whole: bool) -> str:
+    if value is None or not math.isfinite(value):
+        return number(value)
+    return share(value) if of_whole else f"{round(value, 1) + 0.0:,.1f}"
 
 
 def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: int) -> Shown:
@@ -204,9 +206,10 @@ def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: i
         scaled = [None if v is None else v * factor for v in floats]
         if not unit and base.endswith("share"):
             percents = [None if v is None else 100 * v for v in floats]
-            return Shown(_headed(header, base, "%"), [_percent(v) for v in percents], True)
+            return Shown(_headed(header, base, "%"), [_percent(v, of_whole=True) for v in percents], True)
         if unit == "%":
-            return Shown(_headed(header, base, unit), [_percent(v) for v in scaled], True)
+            of_whole = base.endswith("share")
+            return Shown(_headed(header, base, unit), [_percent(v, of_whole=of_whole) for v in scaled], True)
         if all(v is None or v == round(v, 0) for v in scaled if v is None or math.isfinite(v)):
             cells = [number(v) if v is None or not math.isfinite(v) else f"{v:,.0f}" for v in scaled]
             return Shown(_headed(header, base, shown_unit), cells, True)

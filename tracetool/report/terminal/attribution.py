@@ -73,10 +73,8 @@ _WAITED = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j")
 def print_attributed(
     attribution: Attribution, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
 ) -> None:
-    """Print the notes, the scopes, the classes that ran and the windows."""
+    """Print the energy of the run and its scopes, the classes that ran, the windows and the notes."""
     screen = open_console()
-    for note in attribution.notes:
-        say(screen, note)
     if run_line := scopes_line(attribution.scopes):
         say(screen, run_line)
     ran = attribution.energy.filter(pl.col("duration_ns") > 0).sort(
@@ -92,5 +90,7 @@ def print_attributed(
         show_table(windows, title="windows", headers=prices, limit=10, console=screen)
     whole_run = [attribution.scopes["run"]] if "run" in attribution.scopes else []
     print_tariff(tariff, pl.DataFrame(tariff.priced_records(whole_run)))
+    for note in attribution.notes:
+        say(screen, f"note: {note}")
     for path in written:
         say(screen, f"wrote {path}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from tracetool.core.number_text import share
 from tracetool.report.layout import Table
 from tracetool.report.sentences import open_console, say
 
@@ -22,9 +23,11 @@ def print_families(shares: pl.DataFrame, written: Sequence[str | os.PathLike[str
     for heading in ("share", *(["time ms"] if timed else []), "launches" if timed else "rows", "names"):
         grid.add_column(heading, justify="right")
     for row in shares.iter_rows(named=True):
-        share = (row["time_ms"] if timed else row["rows"]) / total if total else 0.0
+        pct = 100.0 * (row["time_ms"] if timed else row["rows"]) / total if total else 0.0
         times = [f"{row['time_ms']:,.3f}"] if timed else []
-        grid.add_row(escape(row["family"]), f"{share:.1%}", *times, f"{row['rows']:,}", f"{row['names']:,}")
+        grid.add_row(
+            escape(row["family"]), f"{share(pct)} %", *times, f"{row['rows']:,}", f"{row['names']:,}"
+        )
     screen = open_console()
     screen.print(grid)
     for path in written:

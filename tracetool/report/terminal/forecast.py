@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tracetool.core.number_text import number as significant
+from tracetool.core.number_text import share
 from tracetool.forecast.case import COLUMNS
 from tracetool.report.sentences import open_console, say
 from tracetool.report.terminal.forecast_grid import Grid, print_explored
@@ -200,9 +201,9 @@ def _print_families(operators: pl.DataFrame, work: str) -> None:
         grid.add_row(
             str(row["family"]),
             number(row["energy_j"]),
-            f"{row['energy_share_pct']:.1f} %",
+            f"{share(row['energy_share_pct'])} %",
             number(row["time_ms"]),
-            f"{100 * row['time_ms'] / total_ms:.1f} %",
+            f"{share(100 * row['time_ms'] / total_ms)} %",
         )
     open_console().print(grid)
 
@@ -219,7 +220,7 @@ def _print_operators(operators: pl.DataFrame) -> None:
         grid.add_row(
             escape(str(row["module"])),
             number(row["energy_j"]),
-            f"{row['energy_share_pct']:.1f} %",
+            f"{share(row['energy_share_pct'])} %",
             number(row["time_ms"]),
             f"{row['launches']:.4g}",
             escape(str(row["shape"])),

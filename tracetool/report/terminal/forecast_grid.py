@@ -118,7 +118,7 @@ def _add_columns(table: Any, grid: Grid, *, fronts: bool = True) -> None:
 def _cells(row: Mapping[str, Any], grid: Grid) -> Sequence[str]:
     low, high = (number_text.number(row[f"{grid.energy}_{end}"], 3) for end in ("low", "high"))
     time = row[grid.latency]  # none between tokens where requests put out one
-    stated = (f"{number(row[grid.energy])} ({low}-{high})", "" if time is None else number(time))
+    stated = (f"{number(row[grid.energy])} ({low}..{high})", "" if time is None else number(time))
     varied = [row[name] for name in grid.varied]
     shown = [value if isinstance(value, str) else f"{value:g}" for value in varied]
     return [*shown, *stated, number(row["throughput_per_gpu"])]

@@ -53,4 +53,4 @@ def swing_sentence(record: Mapping[str, Any]) -> str:
 
 def _with_ends(row: Mapping[str, Any], name: str) -> str:
     middle, low, high = (row[name.format(end)] for end in ENDS)
-    return f"{number(middle, 3)} ({number(low, 3)}-{number(high, 3)})"
+    return f"{number(middle, 3)} ({number(low, 3)}..{number(high, 3)})"

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tracetool.core.number_text import counted
+from tracetool.core.number_text import counted, share
+from tracetool.core.number_text import number as significant
 from tracetool.replay.gap_causes import WORDS
 from tracetool.report.layout import rank_of
 from tracetool.report.sentences import coverage_line, open_console, say
@@ -112,15 +113,13 @@ def _print_devices(totals: Sequence[dict[str, Any]]) -> None:
 
 
 def number(value: float) -> str:
-    """Return a number with four significant digits, without exponent where that is short."""
-    if 1e4 <= abs(value) < 1e7:
-        return f"{value:.0f}"
-    return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
+    """Return a number as other commands do: four digits, thousands separated, tiny ones with an exponent."""
+    return significant(value) if value == 0 or abs(value) >= 1e-3 else f"{value:.2e}"
 
 
 def _with_range(record: dict[str, Any], stem: str, unit: str, factor: float) -> str:
     low, high = (number(record[f"{stem}_{end}_{unit}"] * factor) for end in ("low", "high"))
-    return f"{number(record[f'{stem}_{unit}'] * factor)} ({low}-{high})"
+    return f"{number(record[f'{stem}_{unit}'] * factor)} ({low}..{high})"
 
 
 def _unit(values: Iterable[float], units: tuple[str, str, str]) -> tuple[str, float]:
@@ -161,7 +160,7 @@ def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
     for t in totals:
         total_j = t["energy_j"] or 1.0
         grid.add_row(
-            f"{t['clock_mhz']:g}", *(f"{100 * t['energy_parts_j'][n] / total_j:.1f} %" for n in names)
+            f"{t['clock_mhz']:g}", *(f"{share(100 * t['energy_parts_j'][n] / total_j)} %" for n in names)
         )
     open_console().print(grid)
 

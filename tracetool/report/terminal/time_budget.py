@@ -102,8 +102,10 @@ def print_budget(
         )
     for line in host_lines(list(budget.hosts)):
         say(screen, line)
+    noted = " ".join(budget.notes)
     for record in budget.throttled:
-        say(screen, throttled_line(record))
+        if f"GPU {record['device']}: throttled for" not in noted:  # else the note says it, with its readings
+            say(screen, throttled_line(record))
     for note in budget.notes:
         say(screen, f"note: {note}", "dim")
     for path in written:

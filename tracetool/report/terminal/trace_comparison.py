@@ -71,7 +71,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     name = row["operator"] if row["match"] == "sizes" else f"{row['family']}, sizes not in the trace"
     predicted, measured = row["predicted_launches"], row["measured_launches"]
     return [
-        escape(str(name)), f"{number(row['predicted_us'])} ({low}-{high})", number(row["measured_us"]),
+        escape(str(name)), f"{number(row['predicted_us'])} ({low}..{high})", number(row["measured_us"]),
         f"{row['ratio']:.2f}", f"{predicted:.4g}/{measured:.4g}", escape(row["shape"]), row["match"],
     ]  # fmt: skip
 
