@@ -45,3 +45,12 @@ def test_a_summary_says_once_how_long_the_gpu_was_throttled(
     printed = capsys.readouterr().out
     assert printed.count("throttled for") == 1
     assert "idle: dependency  0.0010 (0.0009..0.0011)       <0.1" in printed
+
+
+def test_an_assumed_clock_on_one_side_is_no_change_of_energy(logged: tt.Run, bare: tt.Run) -> None:
+    document = tt.diff(logged, bare).to_dict()
+    assert document["not_comparable"] == {"clock": ["recorded", "not recorded"]}
+    verdicts = {figure["verdict"] for figure in document["metrics"]}
+    verdicts |= {row["verdict"] for row in document["families"]}
+    assert verdicts <= {"inconclusive", None}
+    assert tt.diff(bare, bare).to_dict()["not_comparable"] == {}

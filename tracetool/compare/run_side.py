@@ -221,8 +221,11 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         steps_taken=_steps(run, classes, group) if steps and not as_predicted else None,
         idle=idle_groups(run, reading.by, reading.depth, watts) if GAP_KEY in reading.by else None,
     )
-    clock_recorded = bool(run.telemetry["clock_mhz"].is_not_null().any())
-    return LoadedRun(classes_of_run, basis, classes["signature"], run, notes, clock_recorded, modeled)
+    return LoadedRun(classes_of_run, basis, classes["signature"], run, notes, _clock_recorded(run), modeled)
+
+
+def _clock_recorded(run: Run) -> bool:
+    return bool(run.telemetry["clock_mhz"].is_not_null().any())
 
 
 def _load_table(path: Path, reading: Reading) -> LoadedRun:
@@ -321,6 +324,8 @@ def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:
     keys = {"GPU": predicted.gpu}
     if basis == "predicted":
         return keys | {"clock": f"{predicted.totals[0]['clock_mhz']:g} MHz"}
+    if basis == "anchored":  # a clock that is assumed on one side alone would pass for a change of energy
+        return keys | {"clock": "recorded" if _clock_recorded(run) else "not recorded"}
     if basis == "measured":
         readings = run.telemetry
         limits = readings["power_limit_w"].drop_nulls()
