@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,8 +21,9 @@ import pytest
 import tracetool as tt
 from tests.documents import check_document
 from tracetool.fleet.jobs import Job, find_jobs
+from tracetool.fleet.report import _answer
 from tracetool.fleet.storage import Place
-from tracetool.report.view import Grid
+from tracetool.report.view import Drawing, Grid
 
 GEMM = "ampere_sgemm_128x64_nn"
 
@@ -346,3 +348,17 @@ def test_what_no_trace_names_has_a_name_in_the_table(
     assert "(not known)" in capsys.readouterr().out
     tt.fleet_ask("outliers", tmp_path / "set").show()
     assert capsys.readouterr().out.splitlines() == ["GPUs by energy at equal work: none"]
+
+
+def test_bars_of_a_page_have_names_told_apart_a_unit_and_intervals() -> None:
+    names = [f"void at::native::vectorized_elementwise_kernel<4, {f}, std::array<char*, 3>>(int, T2, T3)"
+             for f in ("CUDAFunctor_add<float>", "GeluBackwardCUDAKernelImpl")]  # fmt: skip
+    rows = pl.DataFrame({"question": ["q"] * 2, "name": names, "energy_j": [2.0, 1.0],
+                         "energy_low_j": [1.5, 0.5], "energy_high_j": [2.5, 1.5]})  # fmt: skip
+    drawing, table = _answer("Kernels of most energy", rows, "energy_j", "J")
+    assert isinstance(drawing, Drawing)
+    assert isinstance(table, Grid)
+    assert drawing.caption == "Kernels of most energy [J]: 2 of 2; lines are 90 % intervals"
+    labels = re.findall(r'text-anchor="end"[^>]*>([^<]*)<', drawing.svg)
+    assert len(set(labels)) == 2
+    assert "question" not in table.frame.columns

@@ -10,14 +10,18 @@ from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted, number
 from tracetool.fleet import queries
 from tracetool.fleet.storage import Place
+from tracetool.report.pictures.power_swing import PREDICTED_INK
 from tracetool.report.pictures.svg import Drawing as Picture
 from tracetool.report.pictures.svg import label_that_fits
+from tracetool.report.sentences import shorten_names
 from tracetool.report.view import Block, Drawing, Grid, Line
 
 #: Bars of a picture, rows of a table of the page.
 _BARS: Final = 12
 _ROWS: Final = 20
 _WIDTH, _ROW, _NAMES = 900.0, 24.0, 330.0
+#: Letters of a name beside a bar.
+_LETTERS: Final = 42
 #: Questions of the page in order: what energy is summed by, and what it is called.
 _SUMS: Final = (
     ("kernel", "Kernels of most energy"), ("family", "Energy by family"), ("gpu", "Energy by GPU"),
@@ -111,7 +115,10 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
 
 
 def _answer(title: str, rows: pl.DataFrame, figure: str, unit: str) -> list[Block]:
-    return [Drawing(_bars(title, rows, figure, unit), title), Grid(rows, title, _ROWS)]
+    stated = rows[figure].count()
+    caption = f"{title} [{unit}]: {min(stated, _BARS)} of {rows.height}; lines are 90 % intervals"
+    table = Grid(rows.drop("question", strict=False), title, _ROWS)  # the question is its title
+    return [Drawing(_bars(title, rows, figure, unit), caption), table]
 
 
 def _bars(title: str, rows: pl.DataFrame, figure: str, unit: str) -> str:
@@ -125,17 +132,22 @@ def _bars(title: str, rows: pl.DataFrame, figure: str, unit: str) -> str:
     caption = f"The first {shown.height} of {rows.height}; lines are 90 % intervals. [{unit}]"
     picture = Picture(_WIDTH, _ROW * (shown.height + 1), title, caption)
     zero = _NAMES - scale * low
-    for at, (name, value, least, most) in enumerate(
-        zip(shown["name"].to_list(), shown[figure].to_list(), *ends, strict=True)
+    names = [str(name or "(no name)") for name in shown["name"].to_list()]
+    labels = shorten_names(names, _LETTERS)
+    for at, (name, label, value, least, most) in enumerate(
+        zip(names, labels, shown[figure].to_list(), *ends, strict=True)
     ):
         y = _ROW * at + 4.0
-        text = label_that_fits(str(name or "(no name)"), _NAMES - 12.0)
+        text = label_that_fits(label, _NAMES - 12.0)
         picture.text(_NAMES - 8.0, y + 13.0, text, font_size=12.0, text_anchor="end", fill="currentColor")
         start = zero + scale * min(value, 0.0)
-        picture.mark("rect", str(name), x=start, y=y, width=scale * abs(value), height=16.0, fill="#1d4ed8")
+        picture.mark(
+            "rect", name, x=start, y=y, width=scale * abs(value), height=16.0, fill=PREDICTED_INK,
+            fill_opacity=0.55,
+        )  # fmt: skip
         if least is not None and most is not None:
             where = {"x1": zero + scale * least, "x2": zero + scale * most, "y1": y + 8.0, "y2": y + 8.0}
-            picture.mark("line", **where, stroke="#c2410c", stroke_width=2.0)
+            picture.mark("line", **where, stroke="currentColor", stroke_width=1.5)
         right = zero + scale * max(value, most or value, 0.0)
         picture.text(right + 6.0, y + 13.0, f"{number(value, 3)} {unit}", font_size=12.0, fill="currentColor")
     return picture.svg()

@@ -23,12 +23,16 @@ from tracetool.report.pictures.charts import (
     limits,
     plain,
 )
+from tracetool.report.sentences import shorten_names
 
 if TYPE_CHECKING:
     from tracetool.measure.attribute import Attribution
 
 #: Points beyond this are thinned: no screen shows more.
 _MOST: Final = 4000
+#: How opaque bars are, so that the line of an interval is seen on them, on light and dark pages.
+_STRONG: Final = 0.6
+_PALE: Final = 0.25
 #: Bars beyond these are the smallest energies.
 _MOST_BARS: Final = 25
 
@@ -109,10 +113,17 @@ def energy_bars(
 ) -> Chart:
     """Return energy per class as bars with 90 % intervals, in the order given; pale if not identified. [J]"""
     is_identified = [True] * len(names) if identified is None else list(identified)
-    rows = [f"{i + 1}. {plain(name, 28)}" for i, name in enumerate(names)]  # numbered: cut names may repeat
+    short = shorten_names([plain(name, 200) for name in names], 28)
+    rows = [f"{i + 1}. {plain(name, 28)}" for i, name in enumerate(short)]  # numbered: names may repeat
+    said_of_pale = "" if all(is_identified) else "; pale: not separated by the log"
     reach = float(np.nan_to_num(np.concatenate([[0.0], high_j, energy_j])).max())
     ends = (0.0, max(reach * 1.04, 1e-12))
-    chart = blank(ends, rows[::-1] or [""], ("energy [J]", ""), height=70 + 26 * len(rows))
+    chart = blank(
+        ends,
+        rows[::-1] or [""],
+        (f"energy [J], lines: 90 % intervals{said_of_pale}", ""),
+        height=70 + 26 * len(rows),
+    )
     full_names = [plain(name, 200) for name in names]
     figures = [
         f"{number(float(e))} J" + (f", {number(float(a))} to {number(float(b))}" if np.isfinite(a) else "")
@@ -125,7 +136,7 @@ def energy_bars(
         "high": high_j,
         "name": full_names,
         "said": figures,
-        "strength": [0.95 if k else 0.4 for k in is_identified],
+        "strength": [_STRONG if k else _PALE for k in is_identified],
     }
     bars = chart.hbar(y="class", right="energy", height=0.65, fill_color=MODEL, fill_alpha="strength",
                      line_color=None, source=source)  # fmt: skip
