@@ -271,8 +271,17 @@ def _operator_frame(forecast: Forecast) -> pl.DataFrame:
     )
 
 
+def _size(value: float) -> str:
+    """Return a size: whole numbers whole, means over steps with six digits.
+
+    >>> _size(117440512.0), _size(593.744286541)
+    ('117440512', '593.744')
+    """
+    return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
+
+
 def _operator_record(part: Part) -> dict[str, Any]:
-    sizes = (f"{name} {float(part.row[name]):.12g}" for name in _SIZES if _stated(part.row.get(name)))
+    sizes = (f"{name} {_size(float(part.row[name]))}" for name in _SIZES if _stated(part.row.get(name)))
     return {
         "module": part.name,
         "op": str(part.row["op"]),
