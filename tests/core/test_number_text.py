@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracetool.core.number_text import number
+from tracetool.core.number_text import number, of_gpus
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,9 @@ def test_a_number_rounded_into_the_next_decade_keeps_its_figures(value: float, t
 def test_fewer_figures_and_places_round_alike() -> None:
     assert [number(v, 2) for v in (9.96, 0.0996, 99.6)] == ["10", "0.10", "100"]
     assert [number(v, places=3) for v in (0.9996, 1.0, 0.0996)] == ["1.000", "1.000", "0.100"]
+
+
+def test_what_is_said_of_several_gpus_in_the_same_words_is_said_once() -> None:
+    said = [f"GPU {i}: beat: {'100.0' if i != 10 else '99.96'} ms" for i in range(16)]
+    assert of_gpus(said) == ["GPUs 0 to 9, 11 to 15: beat: 100.0 ms", "GPU 10: beat: 99.96 ms"]
+    assert of_gpus(["one", "two", "one"]) == ["one", "two"]

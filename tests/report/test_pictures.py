@@ -29,6 +29,7 @@ from tracetool.report.pictures.charts import (
     MODEL,
     SOFT,
     Chart,
+    blank,
     chart_html,
     limits,
     need_bokeh,
@@ -248,3 +249,9 @@ def test_curves_of_a_legend_are_told_apart_by_what_differs() -> None:
         }
     )
     assert _distinct_names(curves) == ["8xb200-sxm, Ulysses 2", "8xb200-sxm, Ulysses 4"]
+
+
+def test_marks_of_a_logarithmic_axis_are_round() -> None:
+    chart = blank((0.03, 0.31), (0.03, 0.31), ("time [ms]", "time [ms]"), height=300, log=True)
+    assert {axis.formatter.format for axis in (*chart.xaxis, *chart.yaxis)} == {"%.4g"}
+    assert chart.xaxis.axis_label == "time [ms], log scale"

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_OF_ONE_GPU: Final = re.compile(r"GPU (\d+): (.*)", re.DOTALL)
 
 
 def number(value: float | None, digits: int = 4, places: int | None = None) -> str:
@@ -50,3 +55,34 @@ def counted(count: int, one: str, many: str = "") -> str:
     ('1 GPU', '2 GPUs', '1,500 signatures', '2 copies')
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Return numbers with those that follow one another joined.
+
+    >>> spans([0, 1, 2, 5, 7, 8]), spans([3])
+    ('0 to 2, 5, 7, 8', '3')
+    """
+    runs: list[list[int]] = []
+    for value in sorted(set(numbers)):
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def of_gpus(sentences: Sequence[str]) -> list[str]:
+    """Return sentences once each: what is said of several GPUs in the same words names them together.
+
+    >>> of_gpus(["GPU 0: usable", "26 ms window", "GPU 1: usable", "26 ms window"])
+    ['GPUs 0, 1: usable', '26 ms window']
+    """
+    named: dict[str, list[int]] = {}
+    for sentence in sentences:
+        of_one = _OF_ONE_GPU.fullmatch(sentence)
+        named.setdefault(of_one[2] if of_one else sentence, []).extend([int(of_one[1])] if of_one else [])
+    return [
+        f"GPU{'s' * (len(set(gpus)) > 1)} {spans(gpus)}: {said}" if gpus else said
+        for said, gpus in named.items()
+    ]

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.core.number_text import of_gpus
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute_windows import attributed_windows
@@ -328,7 +329,7 @@ def _attribute(
     return Attribution(
         load_schema("energy").conform(pl.concat([one.energy for one in devices], how="diagonal")),
         windows_j,
-        (*(note for one in devices for note in one.notes), *windows_note(windows_j)),
+        (*_notes({gpu: one.notes for gpu, one in of_device.items()}), *windows_note(windows_j)),
         {str(device): alignment_record(one.observation) for device, one in of_device.items()},
         {str(device): sensor_record(one.observation) for device, one in of_device.items()},
         {device: one.observation for device, one in of_device.items()},
@@ -346,5 +347,19 @@ def _attribute(
                 for logged, device_work in work.items()
             },
         ),
-        class_notes=tuple(note for one in devices for note in one.class_notes),
+        class_notes=_notes({gpu: one.class_notes for gpu, one in of_device.items()}),
+    )
+
+
+def _notes(of_device: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+    """Return the notes of all GPUs, each with its GPU where there are several."""
+    several = len(of_device) > 1
+    return tuple(
+        of_gpus(
+            [
+                f"GPU {gpu}: {note}" if several and not note.startswith("GPU ") else note
+                for gpu, notes in of_device.items()
+                for note in notes
+            ]
+        )
     )

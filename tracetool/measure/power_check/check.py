@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.core.number_text import counted
+from tracetool.core.number_text import counted, of_gpus
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.attributed_work import Work, work_of_activity, work_of_run
@@ -70,11 +70,13 @@ class CheckedPower:
         rows = [r for r in self.findings.iter_rows(named=True) if r["verdict"] != "good"]
         rows.sort(key=lambda r: r["verdict"] != "unusable")
         several = self.findings["device"].drop_nulls().n_unique() > 1
-        return [
-            (f"GPU {r['device']}: " if several and r["device"] is not None else "")
-            + f"{r['check']}: {r['reason']}"
-            for r in rows
-        ]
+        return of_gpus(
+            [
+                (f"GPU {r['device']}: " if several and r["device"] is not None else "")
+                + f"{r['check']}: {r['reason']}"
+                for r in rows
+            ]
+        )
 
     def covered(self) -> dict[int, float]:
         """Return the share of its work's time that the log covers, of each GPU by the log's number. [1]"""

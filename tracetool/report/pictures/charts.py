@@ -138,7 +138,7 @@ def blank(
             minor_tick_line_color=None,
         )  # fmt: skip
         if log:
-            axis.formatter = PrintfTickFormatter(format="%g")
+            axis.formatter = PrintfTickFormatter(format="%.4g")  # without a precision 0.30000000000000004
             axis.ticker.desired_num_ticks = 4  # over less than two decades more of them would collide
     chart.grid.grid_line_color = LINE
     return chart

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tracetool.core.number_text import counted, number
 from tracetool.report.pictures.charts import MEASURED, MODEL, Chart, blank, chart_html, hover, legend
@@ -16,6 +16,10 @@ _BUTTONS = (
     ("tl-all", "Whole run"),
 )  # fmt: skip
 _HEADERS = {"power_w": "predicted [W]", "measured_w": "measured [W]"}
+
+#: Lines of a legend that the chart's height has place for, and the height of each further one. [px]
+_LINES: Final = 3
+_LINE_PX: Final = 20
 
 
 def timeline(page: RunPage) -> Section | None:
@@ -81,6 +85,7 @@ def timeline_chart(timeline: Timeline) -> Chart:
         field = " ".join(filter(None, ("measured", series["label"], _device(packed["power"], series))))
         power.line(series["time_ms"], series["power_w"], line_color=MEASURED, line_width=1.5,
                    line_dash="solid" if i == 0 else "dashed", legend_label=field)  # fmt: skip
+    power.height += _LINE_PX * max(sum(len(item.items) for item in power.legend) - _LINES, 0)
     legend(power)
     lanes = _lanes(packed, power.x_range)
     for series in (power, lanes):

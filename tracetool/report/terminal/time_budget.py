@@ -102,9 +102,9 @@ def print_budget(
         )
     for line in host_lines(list(budget.hosts)):
         say(screen, line)
-    noted = " ".join(budget.notes)
+    noted = any(": throttled for" in note for note in budget.notes)
     for record in budget.throttled:
-        if f"GPU {record['device']}: throttled for" not in noted:  # else the note says it, with its readings
+        if record["source"] != "measured" or not noted:  # else the note says it, with its readings
             say(screen, throttled_line(record))
     for note in budget.notes:
         say(screen, f"note: {note}", "dim")
