@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetool.core.errors import MissingPart
+from tracetool.core.one_process import stay_in_process
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,12 +99,14 @@ class Result(ABC):
     @property
     def frame(self) -> pl.DataFrame:
         """The main table: what ``save`` writes and ``to_pandas`` converts."""
+        stay_in_process()
         return self._view().table
 
     def to_json(self) -> str:
         """Return the document of the command's ``--json``; NaN and infinities are null."""
         from tracetool.report.json_values import plain
 
+        stay_in_process()
         return json.dumps(plain(self._document()), ensure_ascii=False, default=str)
 
     def to_dict(self) -> Any:

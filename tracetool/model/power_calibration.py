@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from tracetool.hardware.priors import prior_number
 from tracetool.hardware.voltage import VoltageCurve
@@ -88,3 +89,11 @@ class PowerCalibration:
     voltage: VoltageCurve | None = None
     sd: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     monitored: PowerCalibration | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickles and copies hold: Python pickles no read-only mapping."""
+        return {**self.__dict__, "core_pj": dict(self.core_pj), "sd": dict(self.sd)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        read_only = {name: MappingProxyType(state[name]) for name in ("core_pj", "sd")}
+        self.__dict__.update({**state, **read_only})

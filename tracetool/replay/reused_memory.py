@@ -56,6 +56,10 @@ class Memory:
     placing: Scratch = field(default_factory=Scratch)
     sharing: Scratch = field(default_factory=Scratch)
 
+    def __reduce__(self) -> tuple[type[Memory], tuple[()]]:
+        """Return what pickles and copies hold: memory of their own, which nothing was written to."""
+        return Memory, ()
+
     def beside(self) -> Memory:
         """Return memory for a replay that runs beside this one, one step behind or ahead."""
         return Memory(Scratch(), self.placing, self.sharing)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +16,7 @@ from typing import Any, cast
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.one_process import stay_in_process
 from tracetool.core.paths import text_name
 from tracetool.core.version import __version__
 from tracetool.tables.memory import check_parquet
@@ -85,6 +86,13 @@ class Run:
     #: What several parts of one command ask of the run, worked out once.
     memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickles hold: the folder, not the tables, which load again where they are used."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "memo"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, memo={})
+
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Run:
         """Open a run directory and check its tables against the list in its ``run.json``.
@@ -95,6 +103,7 @@ class Run:
             If it is not one, is from a newer major version, its ``run.json`` is broken, or a table is
             missing, cut short, changed or of another run.
         """
+        stay_in_process()
         folder = text_name(path)
         wait_for_run(folder)
         info = _read_info(folder)
@@ -110,6 +119,7 @@ class Run:
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return a table, or some of its columns; empty with the right ones where the run has none."""
+        stay_in_process()
         schema = load_schema(name)
         if columns is not None:
             schema = replace(schema, columns=tuple(c for c in schema.columns if c.name in columns))
