@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tracetool.api.profile import Profile, profile
     from tracetool.api.record import Recording, finish_recording, record
     from tracetool.api.report import Report, report
+    from tracetool.api.request_energy import RequestEnergy, request_energy
     from tracetool.api.result import Picture, Result
     from tracetool.api.roofline import AchievedRates, roofline
     from tracetool.api.run import Run
@@ -80,6 +81,7 @@ _HOMES = {
     "api.profile": ("Profile", "profile"),
     "api.record": ("Recording", "finish_recording", "record"),
     "api.report": ("Report", "report"),
+    "api.request_energy": ("RequestEnergy", "request_energy"),
     "api.result": ("Picture", "Result"),
     "api.roofline": ("AchievedRates", "roofline"),
     "api.run": ("Run", "open"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 import tracetool as tt
+from tracetool.api.arguments import CHECKS
 
 _ROWS = [{"op": "gemm", "dtype": "bf16", "m": 64, "n": 4096, "k": 4096}]
 _TABLE = pl.DataFrame(_ROWS)
@@ -40,6 +42,25 @@ def run(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tt.Run:
         (lambda _: tt.predict(_TABLE, gpu=5), "gpu: int 5 is not a text"),
         (lambda _: tt.gpu(5), "name: int 5 is not a text"),
         (lambda _: tt.ingest(5), "'5' is no path"),
+        (lambda run: run.predict(mem_clock=0), "mem_clock: 0 is not above zero"),
+        (lambda run: run.predict(scale={"gemm": None}), "scale: gemm: None is given"),
+        (lambda run: run.predict(by=5), "by: int 5 is not a text"),
+        (lambda run: run.predict(depth=0), "depth: 0 levels are none"),
+        (lambda run: run.predict(power_over_time="no"), "power_over_time: 'no' is neither True nor False"),
+        (lambda run: run.predict(tariff=0.3), "tariff: float 0.3 is not a tariff"),
+        (lambda run: run.sweep(against=0), "against: 0 is not above zero"),
+        (lambda run: tt.summary(run, tz="Mars"), "unknown time zone 'Mars'"),
+        (lambda run: run.attribute(device=1), "is a run: --device is of a table of activities"),
+        (lambda run: run.attribute(prior=5), "prior: int 5 is no path"),
+        (lambda run: run.profile(window=2.0), "--sync and --window are of samples"),
+        (lambda run: tt.diagnose_pair(run, run, work={"tokens": 1}), "tokens: int 1 is no pair of amounts"),
+        (lambda run: tt.energy_by(run, "family", work={"tokens": "x"}), "work: tokens: 'x' is not a number"),
+        (lambda run: tt.diff(run, run, ignore=Path("gemm")), "ignore: PosixPath.* is not a text"),
+        (lambda _: tt.classify(5), "source: int 5 is no path"),
+        (lambda _: tt.gpu(None), "name: None is given"),
+        (lambda _: tt.forecast(5, gpu="h100-sxm"), "int 5 is no run, path or table"),
+        (lambda _: tt.request_energy("nowhere.jsonl"), "nowhere.jsonl: no such file"),
+        (lambda _: tt.prune_baselines("kept", keep=1.5), "keep: float 1.5 is not a whole number"),
     ],
 )
 def test_what_is_not_of_its_kind_is_refused_with_a_fix(
@@ -48,6 +69,40 @@ def test_what_is_not_of_its_kind_is_refused_with_a_fix(
     with pytest.raises(tt.BadInput, match=fault) as caught:
         call(run)
     assert caught.value.fix
+
+
+#: Annotations of arguments that are checked where they are used: in words of their own, or by Python.
+_ELSEWHERE = {
+    "PathLike | Sequence[PathLike]", "Values", "str | float | Sequence[float]", "float | str", "Any",
+    "Progress", "Callable[[str], None]", "Literal['nvidia', 'amd']", "Vendor", "Sequence[int]", "IO[Any]",
+    "dict[str, Any]",
+}  # fmt: skip
+
+
+def test_every_argument_is_checked() -> None:
+    functions = [f for name in tt.__all__ if inspect.isfunction(f := getattr(tt, name))]
+    kinds = {
+        str(p.annotation).removesuffix(" | None")
+        for f in functions
+        for p in inspect.signature(f).parameters.values()
+    }
+    assert kinds - _ELSEWHERE <= set(CHECKS)
+    with_arguments = [f for f in functions if inspect.signature(f).parameters]
+    assert [f.__name__ for f in with_arguments if not hasattr(f, "__wrapped__")] == []
+
+
+def test_a_sensor_is_not_identified_on_another_gpu(tmp_path: Path) -> None:
+    activity, log = tmp_path / "activity.csv", tmp_path / "power.csv"
+    activity.write_text("name,start_us,end_us\nload,1000000,6000000\n", "utf-8")
+    rows = [f"{t * 1000},0,{300 if 1000 <= t < 6000 else 60}" for t in range(0, 8000, 20)]
+    log.write_text("\n".join(["time_us,device,power_w", *rows, ""]), "utf-8")
+    with pytest.raises(tt.BadInput, match="the log has no device 5"):
+        tt.identify_sensor(activity, power=log, device=5)
+
+
+def test_keys_are_a_text_or_several(run: tt.Run) -> None:
+    both = tt.energy_by(run, "family,gpu").to_dict()
+    assert both == tt.energy_by(run, ["family", "gpu"]).to_dict()
 
 
 def test_real_numbers_of_any_type_are_taken() -> None:

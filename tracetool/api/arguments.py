@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
-from collections.abc import Iterable, Sequence
-from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from tracetool.core.errors import BadInput
+from tracetool.core.one_process import stay_in_process
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from tracetool.replay.assumptions import Assumptions
 
 _Each = TypeVar("_Each", bound="PathLike")
+_Given = ParamSpec("_Given")
+_Returned = TypeVar("_Returned")
 #: Letters of a value that an error repeats.
 _LETTERS = 40
 
@@ -49,6 +54,20 @@ def number(name: str, value: Any) -> float | None:
     if not math.isfinite(value):
         raise BadInput(f"{name}: {value} is not a finite number", f"leave {name} out where it is not known")
     return float(value)
+
+
+def positive(name: str, value: Any) -> float | None:
+    """Return a number above zero, None where none is given.
+
+    Raises
+    ------
+    BadInput
+        If it is something else.
+    """
+    stated = number(name, value)
+    if stated is not None and stated <= 0.0:
+        raise BadInput(f"{name}: {stated:g} is not above zero", f"leave {name} out where it is not known")
+    return stated
 
 
 def text(name: str, value: Any) -> str | None:
@@ -126,6 +145,232 @@ def given_assumptions(
         text("stack", stack),
         text("operands", operands),
     )
+
+
+def whole_number(name: str, value: Any) -> int | None:
+    """Return a whole number of any type, None where none is given.
+
+    Raises
+    ------
+    BadInput
+        If it is none, or negative; true and false are none.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+        raise BadInput(f"{name}: {_shown(value)} is not a whole number", f"give one, e.g. {name}=1")
+    return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return true or false, numpy's too.
+
+    Raises
+    ------
+    BadInput
+        If it is something else.
+    """
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise BadInput(f"{name}: {_shown(value)} is neither True nor False", f"give {name}=True, or leave it out")
+
+
+def path(name: str, value: Any) -> PathLike | None:
+    """Return a path, None where none is given.
+
+    Raises
+    ------
+    BadInput
+        If it is something else.
+    """
+    if value is None or isinstance(value, str | os.PathLike):
+        return value
+    raise BadInput(f"{name}: {_shown(value)} is no path", f'give a text or a path, e.g. {name}="..."')
+
+
+def zone(name: str, value: Any) -> str | None:
+    """Return a time zone, None where none is given.
+
+    Raises
+    ------
+    BadInput
+        If there is no such zone; of logs in UTC, too, which need none.
+    """
+    if (named := text(name, value)) is not None:
+        from tracetool.sources.telemetry.localtime import check_zone
+
+        check_zone(named)
+    return named
+
+
+def tariff(name: str, value: Any) -> Any:
+    """Return a tariff.
+
+    Raises
+    ------
+    BadInput
+        If it is something else.
+    """
+    from tracetool.tables.tariff import Tariff
+
+    if isinstance(value, Tariff):
+        return value
+    raise BadInput(f"{name}: {_shown(value)} is not a tariff", "give tt.Tariff(price_per_kwh=...)")
+
+
+def amounts(name: str, value: Any) -> Mapping[Any, Any] | None:
+    """Return names with their numbers, None where none are given.
+
+    Raises
+    ------
+    BadInput
+        If it is no mapping, or a name has something else.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{name}: {_shown(value)} does not map names to numbers", f"give {name}={{NAME: 1.0}}")
+    for key, stated in value.items():
+        number(f"{name}: {key}", stated)
+    return value
+
+
+def _stated_amounts(name: str, value: Any) -> None:
+    if (stated := amounts(name, value)) is not None:
+        for key, amount in stated.items():
+            _not_none(f"{name}: {key}", amount)
+
+
+def _pairs(name: str, value: Any) -> None:
+    """Ask for two amounts of every name, or None."""
+    if isinstance(value, Mapping):
+        for key, pair in value.items():
+            if pair is not None and not (isinstance(pair, tuple | list) and len(pair) == 2):
+                fault = f"{name}: {key}: {_shown(pair)} is no pair of amounts"
+                raise BadInput(fault, f"give both runs': {name}={{UNIT: (1.0, 2.0)}}")
+        for side in range(2):
+            amounts(name, {k: pair and pair[side] for k, pair in value.items()})
+    else:
+        amounts(name, value)
+
+
+def refuse_device(source: PathLike, device: int | None, holds: str = "a run") -> None:
+    """Refuse to choose one GPU of a log for what states which GPUs it ran on.
+
+    Raises
+    ------
+    BadInput
+        If one was chosen.
+    """
+    if device is not None:
+        fix = "leave it out; energy by GPU: tracetool attribute RUN --by gpu"
+        raise BadInput.in_file(source, f"is {holds}: --device is of a table of activities", fix)
+
+
+def _not_none(name: str, value: Any) -> None:
+    if value is None:
+        raise BadInput(f"{name}: None is given", f"give {name}, or leave it out")
+
+
+def _paths(name: str, value: Any) -> None:
+    if not isinstance(value, Iterator):  # they can be read once, which their reader does
+        several(name, value)
+
+
+def _texts(name: str, value: Any) -> None:
+    if isinstance(value, os.PathLike):
+        text(name, value)
+    if value is not None:
+        _paths(name, value)
+
+
+def _factors(name: str, value: Any) -> None:
+    (_stated_amounts if isinstance(value, Mapping) else _texts)(name, value)
+
+
+def _prior(name: str, value: Any) -> None:
+    (_stated_amounts if isinstance(value, Mapping) else path)(name, value)
+
+
+def _levels(name: str, value: Any) -> None:
+    if whole_number(name, value) == 0:
+        raise BadInput(f"{name}: 0 levels are none", f"give 1 or more, or leave {name} out for all")
+
+
+def _table(_: str, value: Any) -> None:
+    table_or_path(value)
+
+
+def _model(_: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        table_or_path(value)
+
+
+#: What is asked of an argument, by its annotation. An argument of another kind is checked where it is used.
+CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "str": text,
+    "float": number,
+    "int": whole_number,
+    "bool": flag,
+    "PathLike": path,
+    "str | PathLike": path,
+    "PathLike | pl.DataFrame": _table,
+    "PathLike | pl.DataFrame | Mapping[str, Any]": _model,
+    "PathLike | Mapping[int | str, float]": _prior,
+    "str | PathLike | Sequence[str | PathLike]": _paths,
+    "Sequence[str]": _texts,
+    "str | Sequence[str]": _texts,
+    "Mapping[str, float] | Sequence[str]": _factors,
+    "Mapping[str, float | None]": amounts,
+    "Mapping[str, tuple[float, float] | None]": _pairs,
+    "Tariff": tariff,
+}
+#: Of arguments of one name everywhere: what else is asked of them.
+_BY_NAME: Final[Mapping[str, Callable[[str, Any], Any]]] = {"tz": zone, "depth": _levels}
+
+
+def public(job: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
+    """Return a function that works only where it can, and on arguments that are of their kinds.
+
+    Its annotations say which those are; they are texts, as of every module here.
+
+    Raises
+    ------
+    BadInput
+        When it is called with an argument that is not of its kind.
+    ForkedProcess
+        When it is called in a process forked off one that had worked.
+
+    Examples
+    --------
+    >>> @public
+    ... def twice(clock: float) -> float:
+    ...     return 2 * clock
+    >>> twice("fast")
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: clock: 'fast' is not a number
+    """
+    signature = inspect.signature(job)
+    asked: list[tuple[str, Callable[[str, Any], Any]]] = []
+    for name, parameter in signature.parameters.items():
+        kind = str(parameter.annotation)
+        given = kind.removesuffix(" | None")
+        if given == kind and kind in CHECKS:
+            asked.append((name, _not_none))
+        if check := _BY_NAME.get(name, CHECKS.get(given)):
+            asked.append((name, check))
+
+    @functools.wraps(job)
+    def checked(*args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
+        stay_in_process()
+        arguments = signature.bind(*args, **kwargs).arguments
+        for name, check in asked:
+            if name in arguments:
+                check(name, arguments[name])
+        return job(*args, **kwargs)
+
+    return checked
 
 
 def _shown(value: Any) -> str:

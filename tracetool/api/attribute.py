@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public, refuse_device
 from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -120,6 +121,7 @@ def _model_power(run: StoredRun, gpu: str | None) -> ExpectedPower:
     return model_power(run, gpu)
 
 
+@public
 def attribute(
     source: PathLike,
     *,
@@ -183,5 +185,6 @@ def attribute(
     if not Path(source).exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if holds_run:
+        refuse_device(source, device)
         return Attribution(attribute_run(source, power=logs, **common), tariff)
     return Attribution(attribute_activity(source, power=logs, device=device, **common), tariff)

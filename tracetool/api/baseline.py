@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.compare import baseline
 from tracetool.compare.baseline_store import Store
@@ -106,6 +107,7 @@ class PrunedBaselines(Result):
         write_line(f"deleted {counted(len(self.files), 'baseline')}")
 
 
+@public
 def add_baseline(
     store: PathLike,
     runs: PathLike | Sequence[PathLike],
@@ -156,6 +158,7 @@ def add_baseline(
     return AddedBaselines(tuple(files), notes)
 
 
+@public
 def list_baselines(store: PathLike, *, gpu: str | None = None, branch: str | None = None) -> Baselines:
     """Return the stored baselines, oldest first, with drifts and steps, as ``tracetool baseline list``.
 
@@ -184,6 +187,7 @@ def list_baselines(store: PathLike, *, gpu: str | None = None, branch: str | Non
     return Baselines(baseline.listed(entries), trends, bool(gpu or branch))
 
 
+@public
 def prune_baselines(store: PathLike, keep: int = 30) -> PrunedBaselines:
     """Delete all but the newest baselines of every GPU and branch, as ``tracetool baseline prune``.
 

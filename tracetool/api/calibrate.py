@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.calibrate.calibrate import CalibrationResult
 from tracetool.calibrate.calibrate import calibrate as fit
@@ -100,6 +101,7 @@ class Calibration(Result):
         print_calibrated(self.fitted, written)
 
 
+@public
 def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str | None = None) -> Calibration:
     """Fit power or time coefficients and state their error on rows they have not seen.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tracetool.api.arguments import public
 from tracetool.api.diff import RunsDiff
 from tracetool.compare.check import checked
 from tracetool.compare.settings import find_settings, read_settings
@@ -12,6 +13,7 @@ from tracetool.core.paths import PathLike, paths_of
 from tracetool.report.save import check_output
 
 
+@public
 def check(
     runs: PathLike | Sequence[PathLike] = (),
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public, refuse_device
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike, paths_of
@@ -86,6 +87,7 @@ class PowerCheck(Result):
         print_checked_power(self.checked, written)
 
 
+@public
 def check_power(
     source: PathLike,
     *,
@@ -125,7 +127,9 @@ def check_power(
     if not Path(source).exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if is_run_path(source):
+        refuse_device(source, device)
         return PowerCheck(check_run(source, gpu=gpu, power=logs, tz=tz))
     if not logs and not holds_activity(Path(source)):
+        refuse_device(source, device, "a log alone")
         return PowerCheck(check_log(Path(source), tz=tz, gpu=gpu))
     return PowerCheck(check_activity(source, power=logs, tz=tz, gpu=gpu, device=device))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
 from tracetool.kernels.classification import (
@@ -135,6 +136,7 @@ class LargeClassification(Classification):
         return save_stream(classify_windows(self.run), check_output(path))
 
 
+@public
 def classify(source: PathLike) -> Classification:
     """Return the family of kernels and every attribute their names state, as ``tracetool classify``.
 
@@ -159,6 +161,7 @@ def classify(source: PathLike) -> Classification:
     return Classification(os.fspath(source), classify_source(source if run is None else run))
 
 
+@public
 def explain(name: str) -> Explanation:
     """Take one kernel name apart, as ``tracetool classify --explain``.
 

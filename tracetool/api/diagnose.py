@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetool.api.arguments import number, several, text
+from tracetool.api.arguments import number, public, several, text
 from tracetool.api.cause_results import OfCauses
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -78,6 +78,7 @@ class Diagnosis(OfCauses):
         print_diagnosis(self.source, self.findings, written, what_if=self.what_if, factors=self.factors)
 
 
+@public
 def diagnose(
     run: PathLike,
     *,

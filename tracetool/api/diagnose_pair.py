@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracetool.api.arguments import public
 from tracetool.api.cause_results import OfCauses
 from tracetool.api.energy_by import unit_and_amounts
 from tracetool.compare.energy_difference.difference import EnergyDifference, energy_difference
@@ -95,6 +96,7 @@ def parse_pair_work(text: str | None) -> dict[str, tuple[float, float] | None]:
     return {unit: (amounts[0], amounts[-1]) if amounts else None}
 
 
+@public
 def diagnose_pair(
     base: PathLike,
     head: PathLike,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.compare.run_tables.diagnosis import TableDiagnosis, diagnose_runs
 from tracetool.core.paths import PathLike
@@ -77,6 +78,7 @@ class RunTableDiagnosis(Result):
         print_table_diagnosis(self.source, written)
 
 
+@public
 def diagnose_table(table: PathLike | pl.DataFrame) -> RunTableDiagnosis:
     """Return why the energy of measured runs differs, as ``tracetool diagnose TABLE``.
 

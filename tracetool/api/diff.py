@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import number, several, text
+from tracetool.api.arguments import number, public, several, text
 from tracetool.api.result import Charted
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.check import compare_with
@@ -195,6 +195,7 @@ class RunsDiff(Comparison):
         return waterfall(energy.base, self.causes, energy.head, unit=energy.unit)
 
 
+@public
 def diff(
     base: PathLike | Sequence[PathLike],
     head: PathLike | Sequence[PathLike] | None = None,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, MissingPart
 from tracetool.core.paths import PathLike
@@ -74,6 +75,7 @@ class Doctor(Result):
         )
 
 
+@public
 def doctor(folder: PathLike = ".") -> Doctor:
     """Look at drivers, profilers, permissions and sensors of this machine, as ``tracetool doctor``.
 

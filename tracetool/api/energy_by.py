@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -100,9 +101,10 @@ def unit_and_amounts(text: str, form: str, example: str) -> tuple[str, tuple[flo
     return unit, amounts
 
 
+@public
 def energy_by(
     run: PathLike,
-    by: Sequence[str],
+    by: str | Sequence[str],
     *,
     gpu: str | None = None,
     power: PathLike | Sequence[PathLike] = (),
@@ -118,8 +120,9 @@ def energy_by(
     ----------
     run : run or path
         The run.
-    by : sequence of str
-        One or several of signature, family, operator, module, range, iteration, phase, gpu, gap.
+    by : str or sequence of str
+        One or several of signature, family, operator, module, range, iteration, phase, gpu, gap: a list, or
+        as on the command line ``"gpu,module"``.
     gpu, power, tz, sensor : optional
         As for :func:`tracetool.attribute`.
     work : mapping of str to float, optional
@@ -145,7 +148,8 @@ def energy_by(
     from tracetool.api.run import open_run
 
     logs = paths_of(power)
+    keys = by.split(",") if isinstance(by, str) else by
     grouped = by_groups(
-        open_run(run), by, gpu=gpu, power=logs, tz=tz, sensor_file=sensor, work=work, depth=depth
+        open_run(run), keys, gpu=gpu, power=logs, tz=tz, sensor_file=sensor, work=work, depth=depth
     )
     return GroupedEnergy(grouped, tariff)

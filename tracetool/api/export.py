@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.report.export.write import Exported, export_run
@@ -76,6 +77,7 @@ class Export(Result):
         write_line(str(self.path))
 
 
+@public
 def export(
     run: PathLike,
     path: PathLike,

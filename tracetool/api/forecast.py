@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike
@@ -119,6 +120,7 @@ class ForecastResult(Result):
         print_unit_prices(self.tariff, self._rows)
 
 
+@public
 def forecast(
     source: PathLike | pl.DataFrame | Mapping[str, Any],
     *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import text
+from tracetool.api.arguments import public, text
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
 from tracetool.report.gpu_sheet import GpuSheet as Sheet
@@ -135,6 +135,7 @@ def gpus() -> Gpus:
     return Gpus()
 
 
+@public
 def gpu(name: str) -> GpuSheet:
     """Return one GPU with its sources and curves, as ``tracetool gpus --show NAME``.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from tracetool.api.arguments import text
+from tracetool.api.arguments import public, text
 from tracetool.api.large_trace import ingest_large, is_large
 from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
@@ -43,6 +43,7 @@ from tracetool.tables.scratch import temporary_folder
 _LOADED_BESIDE_BYTES = 32 << 20
 
 
+@public
 def ingest(
     traces: PathLike | Sequence[PathLike],
     power: PathLike | Sequence[PathLike] = (),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import given_assumptions, number, several, table_or_path, text
+from tracetool.api.arguments import given_assumptions, number, positive, public, several, table_or_path, text
 from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
@@ -154,6 +154,7 @@ class Prediction(Charted):
             print_rows(self._rows)
 
 
+@public
 def predict(
     source: PathLike | pl.DataFrame,
     *,
@@ -240,7 +241,7 @@ def predict(
         table_or_path(source),
         text("gpu", gpu),
         given_values(clock),
-        mem_clock_mhz=number("mem_clock", mem_clock),
+        mem_clock_mhz=positive("mem_clock", mem_clock),
         power_cap_w=number("power_cap", power_cap),
         launch=launch,
         anchor=anchor,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -84,6 +85,7 @@ class Profile(Charted):
         print_profiled(self.profiled, written)
 
 
+@public
 def profile(
     sources: PathLike | Sequence[PathLike],
     *,
@@ -127,6 +129,10 @@ def profile(
     """
     paths = paths_of(sources)
     if power is None:
+        if sync is not None or window is not None:
+            raise BadInput(
+                "--sync and --window are of samples beside a table of executions", "give --power SAMPLES.csv"
+            )
         for path in paths:
             if not is_run_path(path) and holds_activity(path):
                 raise BadInput.in_file(

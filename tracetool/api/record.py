@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted, MissingPart, TracetoolError
 from tracetool.core.paths import PathLike
@@ -135,6 +136,7 @@ class Recording(Result):
         write_line("\n".join(recorded_lines(self.recorded)))
 
 
+@public
 def record(
     program: Sequence[str],
     *,
@@ -226,6 +228,7 @@ def record(
     return Recording(recorded, profiler)
 
 
+@public
 def finish_recording(
     folder: PathLike,
     out: PathLike | None = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -77,6 +78,7 @@ class Report(Result):
         write_line(str(self.path))
 
 
+@public
 def report(
     run: PathLike,
     path: PathLike = "report.html",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
+from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.tables.schema import load_schema
 
@@ -38,6 +41,7 @@ class RequestEnergy(Result):
         print_requests(self.phases, self.notes, written)
 
 
+@public
 def request_energy(
     requests: PathLike,
     *,
@@ -65,5 +69,8 @@ def request_energy(
         If a file cannot be used, or log and requests do not overlap.
     """
     from tracetool.measure.served_load import served_energy
+
+    if not Path(requests).is_file():
+        raise BadInput.in_file(requests, "no such file", "give the request log that the load's client wrote")
 
     return RequestEnergy(*served_energy(requests, paths_of(power), tz, gpu))

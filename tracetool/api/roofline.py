@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.roofline import Roofline
@@ -74,6 +75,7 @@ class AchievedRates(Result):
         print_achieved(self.source, self._shown(), written, gemm=self.gemm)
 
 
+@public
 def roofline(
     run: PathLike,
     *,

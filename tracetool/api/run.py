@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
@@ -160,6 +161,7 @@ class Run(StoredRun, Result):
         show_run(lines, [str(line) for line in self.info["warnings"]])
 
 
+@public
 def open_run(path: PathLike) -> Run:
     """Open a run that ``tracetool ingest`` or ``tracetool record`` wrote.
 

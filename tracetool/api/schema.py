@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
 from tracetool.tables import schema as schemas
@@ -53,6 +54,7 @@ class Schemas(Result):
         print_list(head, rows, prose=(prose,), figures=("columns",))
 
 
+@public
 def schema(table: str | None = None) -> Schemas:
     """Return the tables a run holds, or one of them column by column, as ``tracetool schema``.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -128,6 +129,7 @@ def check_calibration_name(path: PathLike) -> Path:
     return Path(path)
 
 
+@public
 def identify_sensor(
     source: PathLike,
     *,
@@ -172,6 +174,7 @@ def identify_sensor(
     return IdentifiedSensors(tuple(identified), meter is not None)
 
 
+@public
 def check_sensor(
     *,
     vendor: Literal["nvidia", "amd"] | None = None,

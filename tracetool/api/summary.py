@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.time_budget import TimeBudget, time_budget
@@ -103,6 +104,7 @@ class Summary(Charted):
         print_budget(self.budget, written, self.tariff)
 
 
+@public
 def summary(
     run: PathLike,
     *,

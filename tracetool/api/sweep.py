@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import given_assumptions, number, table_or_path, text
+from tracetool.api.arguments import given_assumptions, positive, public, table_or_path, text
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike
 from tracetool.core.percent import stated_share
@@ -98,6 +98,7 @@ class Sweep(Charted):
         print_swept(self.swept, written)
 
 
+@public
 def sweep(
     source: PathLike | pl.DataFrame,
     *,
@@ -148,11 +149,11 @@ def sweep(
             text("gpu", gpu),
             given_values(clock),
             given_values(power_cap, option="--power-cap", unit="W") or (),
-            mem_clock_mhz=number("mem_clock", mem_clock),
+            mem_clock_mhz=positive("mem_clock", mem_clock),
             launch=launch,
             anchor=anchor,
             slowdown=stated_share(slowdown, "--slowdown"),
-            against_mhz=number("against", against),
+            against_mhz=positive("against", against),
             assumed=given_assumptions(calibration, temperature, ambient, stack, operands),
         )
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted, Terminated
 from tracetool.core.number_text import counted
@@ -128,6 +129,7 @@ class FleetTable(Result):
         print_answer(self.title, self.table, written)
 
 
+@public
 def fleet_ingest(
     sources: str | PathLike | Sequence[str | PathLike],
     out: str | PathLike,
@@ -189,6 +191,7 @@ def fleet_ingest(
     return done
 
 
+@public
 def fleet_run(
     task: str,
     where: str | PathLike,
@@ -229,6 +232,7 @@ def fleet_run(
     return _run(place, task, TASKS[task], works, engine, workers, memory_gib, retries, progress)
 
 
+@public
 def fleet_ask(
     question: str,
     where: str | PathLike,

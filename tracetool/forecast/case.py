@@ -188,7 +188,7 @@ def read_settings(value: Any) -> dict[str, Any]:
 def _text(name: str, value: Any) -> Any:
     if name == "model":
         return value
-    if name == "host":  # a run stands for its folder
+    if name == "host" and isinstance(value, os.PathLike):  # a run stands for its folder
         return os.fspath(value)
     if not isinstance(value, str):
         raise BadInput(f"{name}: {value!r} is not a word")

@@ -151,6 +151,8 @@ def identify_sensor(
     logged = telemetry_devices(load.telemetry)
     if not logged:
         raise BadInput.in_file(source, "has no power readings beside it")
+    if device is not None and device not in logged:
+        raise BadInput(f"the log has no device {device}", f"it has: {', '.join(map(str, logged))}")
     chosen = load.device if load.device in logged else logged[0]
     origin_ns = int(load.telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
     timeline = load.timeline(origin_ns)

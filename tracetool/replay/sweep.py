@@ -94,7 +94,7 @@ def sweep(
         If the source, a clock or a cap cannot be used.
     """
     gpu_spec, usual = _target(source, gpu)
-    reference = against_mhz or usual
+    reference = usual if against_mhz is None else against_mhz
     clocks = with_reference(clocks_mhz or default_clocks(gpu_spec), reference)
     options: dict[str, Any] = {"mem_clock_mhz": mem_clock_mhz, "launch": launch, "anchor": anchor}
     options["assumed"] = assumed

@@ -43,6 +43,33 @@ def fixed_offset_ns(zone: str) -> int | None:
     return (-seconds if match[1] == "-" else seconds) * NS
 
 
+def _named(zone: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(zone)
+    except (KeyError, ValueError, OSError) as error:
+        raise BadInput(f"unknown time zone {zone!r}", "give an offset such as --tz +02:00") from error
+
+
+def check_zone(zone: str) -> None:
+    """Refuse what is no time zone, before any log is read by it.
+
+    Raises
+    ------
+    BadInput
+        If there is no such zone.
+
+    Examples
+    --------
+    >>> check_zone("+02:00")
+    >>> check_zone("Mars")
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: unknown time zone 'Mars'
+    """
+    if fixed_offset_ns(zone) is None:
+        _named(zone)
+
+
 def local_to_utc(local_ns: Ints, zone: str) -> Ints:
     """Return UTC for local wall-clock times.
 
@@ -69,10 +96,7 @@ def local_to_utc(local_ns: Ints, zone: str) -> Ints:
     fixed = fixed_offset_ns(zone)
     if fixed is not None:
         return local_ns - fixed
-    try:
-        region = ZoneInfo(zone)
-    except (KeyError, ValueError, OSError) as error:
-        raise BadInput(f"unknown time zone {zone!r}", "give an offset such as --tz +02:00") from error
+    region = _named(zone)
     if not len(local_ns):
         return local_ns
     # The offset is constant within a quarter of an hour of wall clock: ask the zone once for each.
