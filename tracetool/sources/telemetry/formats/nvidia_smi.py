@@ -90,7 +90,33 @@ _USEFUL = set(POWER_FIELDS) | set(_VALUES) | set(_FALLBACK_CLOCK) | {"total_ener
 
 
 def _fields(header: str) -> list[str]:
+    if _by_semicolons(header):
+        header = header.replace(";", ",")
     return [_UNIT.sub("", name.strip().strip('"')).strip().lower() for name in header.split(",")]
+
+
+def _by_semicolons(header: str) -> bool:
+    """Return whether a table was saved with semicolons, as where numbers have decimal commas."""
+    return ";" in header and "," not in header
+
+
+def _with_points(lines: pl.DataFrame, header: str) -> pl.DataFrame:
+    """Return the lines under a header with decimal points, and commas between cells alone.
+
+    Spreadsheets save numbers as ``71,47 W`` where that is how they are written: between semicolons, in
+    quotes, or as they are: nvidia-smi's comma between cells has a space after it. Its watts have two
+    decimals: three digits after a comma are thousands.
+    """
+    text = pl.col("text")
+    if _by_semicolons(header):
+        text = text.str.replace_all(",", ".", literal=True).str.replace_all(";", ", ", literal=True)
+    text = text.str.replace_all(r'"(\s*-?\d+),(\d\d(?:\s*[A-Za-z%]+)?)"', "${1}.${2}")
+    text = text.str.replace_all('"', "", literal=True)
+    between = header.count(",")
+    if 0 < between == header.count(", "):
+        more = text.str.count_matches(",", literal=True) > between
+        text = pl.when(more).then(text.str.replace_all(r"(\d),(\d\d)(\D|$)", "${1}.${2}${3}")).otherwise(text)
+    return lines.with_columns(text.alias("text"))
 
 
 #: No header is longer; what is would only cost time to look at.
@@ -200,16 +226,16 @@ def read(path: Path, options: ReadOptions) -> Trace:
     )
     lines = lines.filter(pl.col("text").str.strip_chars() != "")
     maybe = lines.filter(pl.col("text").str.to_lowercase().str.contains("timestamp", literal=True))
-    heads = [(n, _fields(t)) for n, t in maybe.select("line", "text").iter_rows() if _is_header(t)]
+    heads = [(n, _fields(t), t) for n, t in maybe.select("line", "text").iter_rows() if _is_header(t)]
     if not heads:
         raise BadInput.in_file(path, "has no nvidia-smi header line", "log with --format=csv and its header")
-    lines = lines.filter(~pl.col("line").is_in([n for n, _ in heads]))
+    lines = lines.filter(~pl.col("line").is_in([n for n, *_ in heads]))
     trace = Trace("nvidia-smi", Clock("local", basis="nvidia-smi writes local time, milliseconds"))
     sections = []
-    for i, (at, fields) in enumerate(heads):
+    for i, (at, fields, header) in enumerate(heads):
         until = heads[i + 1][0] if i + 1 < len(heads) else 1 << 62
         section_lines = lines.filter((pl.col("line") > at) & (pl.col("line") < until))
-        sections.append(_section(section_lines, fields))
+        sections.append(_section(_with_points(section_lines, header), fields))
     rows = pl.concat(sections, how="diagonal") if sections else pl.DataFrame()
     if before := lines.filter(pl.col("line") < heads[0][0]).height:
         trace.warnings.append(f"left out {counted(before, 'line')} before the header")
@@ -218,18 +244,33 @@ def read(path: Path, options: ReadOptions) -> Trace:
         trace.clock = Clock("utc", 0, 1e6, basis="the stamps are epochs or carry their zone")
     rows = rows.with_columns(parse_stamps(stamps).alias("time_ns"))
     if rows["#run_on"].mean() == 1:  # a header that names too few: all lines are alike
+        _check_points(path, rows)
         rows = rows.with_columns(pl.lit(value=False).alias("#run_on"))
     trace.rejected += _reject(path, rows)
     rows = rows.filter(pl.col("time_ns").is_not_null() & ~pl.col("#torn") & ~pl.col("#run_on"))
     if not rows.height:
         raise BadInput.in_file(path, "holds no reading with a time", "log again with nvidia-smi --query-gpu")
     if not {*POWER_FIELDS, "total_energy_consumption"} & set(rows.columns):
-        seen = ", ".join(dict.fromkeys(f for _, fields in heads for f in fields))
+        seen = ", ".join(dict.fromkeys(f for _, fields, _ in heads for f in fields))
         known = ", ".join((*(f for f in POWER_FIELDS if f.startswith("power.")), "total_energy_consumption"))
         trace.warnings.append(f"no column of power among {seen}; known: {known}")
     rows, trace.devices = _devices(rows, trace.warnings)
     trace.telemetry = _readings(rows)
     return trace
+
+
+def _check_points(path: Path, rows: pl.DataFrame) -> None:
+    """Refuse a log whose longer lines may be decimal commas: half a number would stand for a reading.
+
+    nvidia-smi writes watts with two decimals, so a power with a decimal point has all of its digits.
+    """
+    powers = [f for f in POWER_FIELDS if f in rows.columns]
+    if powers and not any(rows[f].str.contains(".", literal=True).any() for f in powers):
+        raise BadInput.in_file(
+            path,
+            "every line has more cells than its header: decimal commas, or a header cut short",
+            "write decimal points, or semicolons between cells; log with a whole header",
+        )
 
 
 def _reject(path: Path, rows: pl.DataFrame) -> list[pl.DataFrame]:
