@@ -43,6 +43,8 @@ def test_an_adapter_carries_its_share_of_a_ring_and_all_that_leaves_of_sends() -
     ring, sends = (message_of(collectives(GIB, 32, kind)) for kind in ("all_reduce", "all_to_all"))
     assert adapter_bytes(ring, gpu)[0] == pytest.approx(2.0 * 31 / 32 * GIB / 8)
     assert adapter_bytes(sends, gpu)[0] == pytest.approx(24 / 32 * GIB)
+    to_one = apart(collectives(GIB, 2, "send_recv"), 8)
+    assert adapter_bytes(message_of(to_one), gpu)[0] == pytest.approx(GIB)
 
 
 @pytest.mark.parametrize(

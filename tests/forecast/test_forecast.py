@@ -371,7 +371,7 @@ def test_what_prompts_cost_is_not_said_of_output_tokens(
     assert "output token" not in printed
     row = _one(mode="prefill", isl=1000, bs=4)
     each = row["energy_per_item_j"] / 1000
-    assert f"{1000 * row['tokens_per_s']:.0f} per second, {each:.5f} J each" in printed
+    assert f"{1000 * row['tokens_per_s']:,.0f} per second, {each:.5f} J each" in printed
     assert command_line([*words, "--bs", "1,4"]) == 0
     printed = capsys.readouterr().out
     assert "J/prompt" in printed

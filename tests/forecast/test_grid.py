@@ -196,7 +196,10 @@ def test_the_page_of_one_case_states_what_its_console_does(suffix: str, tmp_path
         assert (said in text) == (said != "covered"), said
 
 
-def test_a_table_of_models_shows_intervals_of_energy_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_models_shows_intervals_of_energy_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     cases = pl.DataFrame(
         {"model": ["llama-3.1-8b", "qwen3-8b"], "gpu": ["h100-sxm", "b200-sxm"], "bs": [16, 16]}
     )

@@ -10,6 +10,7 @@ import tracetool as tt
 from tracetool.core.errors import BadInput
 from tracetool.forecast.case import Case
 from tracetool.forecast.config import read_model
+from tracetool.forecast.forecast import forecast_cases
 from tracetool.forecast.model import Parallel
 from tracetool.forecast.training_memory import weights_of
 from tracetool.forecast.training_step import divide_training
@@ -215,3 +216,18 @@ def test_gpus_that_cannot_be_divided_are_told_by_what_was_stated(
     with pytest.raises(BadInput) as error:
         one(**division)
     assert f"is not a multiple of {named}" in error.value.line()
+
+
+@pytest.mark.parametrize(("mode", "gathers"), [("train", False), ("decode", True)])
+def test_stages_of_whole_servers_send_through_their_adapters(mode: str, *, gathers: bool) -> None:
+    """Eight GPUs a stage: each sends its eighth of the activations to the next server, 50 GB/s."""
+    stated = {"model": "llama-3.1-70b", "gpu": "h100-sxm", "mode": mode, "tp": 8, "pp": 2, "bs": 1}
+    (outcome,) = forecast_cases(
+        [{**stated, "isl": 8192, "seq": 8192, "gbs": 16} if mode == "train" else stated]
+    )
+    assert outcome.forecast is not None
+    rows = {str(part.row.get("module")): part.row for part in outcome.forecast.parts}
+    tokens = 8192 if mode == "train" else 1
+    assert rows["stage"]["rank_stride"] == 8.0
+    assert rows["stage"]["bytes"] == pytest.approx(tokens * 8192 * 2.0 / 8)
+    assert ("stage.gather" in rows) == gathers

@@ -130,11 +130,12 @@ def _beyond_peer_links(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
         return ()
     gpu = one.gpu
     sums = [part for part in forecast.parts if part.row["op"] == names.COLLECTIVE]
-    between = [part for part in sums if float(part.row["ranks"]) > gpu.link_ranks]
+    spans = [float(part.row["ranks"]) * float(part.row.get("rank_stride", 1.0)) for part in sums]
+    between = [part for part, span in zip(sums, spans, strict=True) if span > gpu.link_ranks]
     share = sum(part.time_s for part in between) / (sum(part.time_s for part in forecast.parts) or 1.0)
     if share < _NOTED_SHARE:
         return ()
-    most = max(float(part.row["ranks"]) for part in between)
+    most = max(spans)
     share_text = f"{100 * share:.0f} % of the time is exchange"
     if has_adapters(gpu):
         adapter = f"a network adapter of {8e-9 * gpu.nic_bytes_per_s:g} Gb/s beside each GPU"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.graph import Graph
-from tracetool.forecast.operator_rows import Row, collective
+from tracetool.forecast.operator_rows import Row, sent_to_next_stage
 from tracetool.forecast.parts import Linear, Part
 from tracetool.forecast.passes import Forward, Parallel, Step
 from tracetool.forecast.pipeline_output import Canvas, SequenceRanks, Stage
@@ -198,7 +198,7 @@ class Model:
                     rows.append(row)
         if parallel.pp > 1:
             message = step.tokens * self.hidden * 2.0
-            rows.append(collective("stage", "send_recv", message, 2))
+            rows += sent_to_next_stage(message, parallel.tp, parallel.gpus // parallel.pp)
         rows += [row for part in self.head for row in part.rows(step)]
         return rows
 

@@ -10,8 +10,8 @@ from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.implementations import library_of
 from tracetool.forecast.case import Case, Division
-from tracetool.forecast.model import Forward, Model, Parallel, Prompt, TrainingPlan
-from tracetool.forecast.operator_rows import Row
+from tracetool.forecast.model import Forward, Model, Prompt, TrainingPlan
+from tracetool.forecast.operator_rows import STAGE, STAGE_GATHER, Row
 from tracetool.forecast.pipeline_output import Stage
 from tracetool.forecast.training_experts import trained_experts
 from tracetool.forecast.training_memory import replicas_of_experts, weights_of
@@ -39,7 +39,9 @@ def framework_stages(
     fused = library_of(stack) not in EAGER or model.eager is None or parallel.gpus > 1
     tokens = float(plan.seq_len)
     forward = Forward(0, 0, plan.micro_batch, tokens, tokens, plan.tokens / parallel.cp)
-    served = [_trained(row, parallel) for row in model.operators(forward, parallel)]
+    operators = model.operators(forward, parallel)
+    # what a stage receives stays divided among the GPUs that share its layers
+    served = [_trained(row, division) for row in operators if row["module"] != STAGE_GATHER]
     rows = trained_experts(served, parallel, linked, fused=library_of(stack) not in EAGER)
     heads = [r for r in rows if not layered(r) and r["op"] == names.GEMM and not _sampled(r)]
     if not fused:
@@ -117,14 +119,17 @@ def _shared(
 _SUMS: Final = "gradients.accumulate"
 
 
-def _trained(row: Row, parallel: Parallel) -> Row:
+def _trained(row: Row, division: Division) -> Row:
     """Return a row of a forward pass as training frameworks run it.
 
     Norms are shared among the GPUs of a layer, that after the last too (sequence parallel, Korthikanti et
-    al., 2022, section 4.2.2).
+    al., 2022, section 4.2.2). All replicas of a stage stand before the next stage.
     """
-    if row["op"] == names.NORM and parallel.tp > 1:
-        return {**row, "rows": max(float(row["rows"]) / parallel.tp, 1.0)}
+    shared_by = division.parallel.tp
+    if row["op"] == names.NORM and shared_by > 1:
+        return {**row, "rows": max(float(row["rows"]) / shared_by, 1.0)}
+    if row["module"] == STAGE:
+        return {**row, "rank_stride": float(row["rank_stride"]) * division.replicas}
     return row
 
 

@@ -59,7 +59,9 @@ def carry_between_servers(message: Message, gpu: Gpu, c: Mapping[str, float]) ->
 def adapter_bytes(message: Message, gpu: Gpu) -> Floats:
     """Return the bytes each adapter sends: its share of a ring's, or what leaves the server of sends. [B]"""
     servers = servers_of(message, gpu)
-    elsewhere = message.bytes * (1.0 - 1.0 / servers)
+    # of what goes to every rank some stays in the server; what goes to one rank leaves it whole
+    to_one = message.ring_bytes >= message.bytes
+    elsewhere = message.bytes * np.where(to_one, 1.0, 1.0 - 1.0 / servers)
     return np.where(message.sends, elsewhere, message.ring_bytes / _adapters_per_rank(message, gpu))
 
 
