@@ -39,10 +39,10 @@ def _nccl(sent: int, received: int, dtype: str, ranks: str, **more: Any) -> dict
     }
 
 
-def read(folder: Path, *events: dict[str, Any]) -> OperatorColumns:
+def read(folder: Path, *events: dict[str, Any], **header: Any) -> OperatorColumns:
     """Return the rows of a run of these events."""
     devices = [{"id": i, "name": "NVIDIA H100 80GB HBM3", "numSms": 132} for i in range(2)]
-    document = {"deviceProperties": devices, "traceEvents": events}
+    document = {"deviceProperties": devices, "traceEvents": events, **header}
     (folder / "trace.json").write_text(json.dumps(document))
     return run_rows(tt.ingest(folder / "trace.json", out=folder / "run.tracetool"))[1]
 
@@ -90,6 +90,12 @@ def test_a_collective_that_states_no_ranks_has_those_of_the_run(tmp_path: Path) 
         _event(GATHER, 200.0, **_nccl(10, 80, "Half", "[0, 1, 2, 3, 4, 5, 6, 7]")),
     )
     assert rows.number("ranks").tolist() == [8.0, 8.0]
+
+
+@pytest.mark.parametrize(("size", "ranks"), [(16, 16.0), (1, np.nan), ("many", np.nan)])
+def test_ranks_of_the_job_count_where_nothing_else_does(tmp_path: Path, size: Any, ranks: float) -> None:
+    rows = read(tmp_path, _event(ALL_REDUCE, 100.0), distributedInfo={"rank": 0, "world_size": size})
+    assert rows.number("ranks").tolist() == pytest.approx([ranks], nan_ok=True)
 
 
 def test_gpus_of_a_run_count_where_nothing_states_ranks(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def with_ranks(run: Run, rows: OperatorColumns) -> OperatorColumns:
     -------
     OperatorColumns
         With ``ranks``: as all others of the run state, else as many as its GPUs that run collectives, where
-        several do. ``keeps_waits`` is 1 for collectives of a run of one such GPU: what they waited for the
+        several do, else as many as the profiler counts in the job. ``keeps_waits`` is 1 for collectives of a run of one such GPU: what they waited for the
         others is in their time. The same rows where the run has no collective.
     """
     collectives = np.asarray(rows.family == names.COLLECTIVE, dtype=np.bool_)
@@ -38,9 +38,21 @@ def with_ranks(run: Run, rows: OperatorColumns) -> OperatorColumns:
     ranks = rows.number("ranks")
     stated = np.unique(ranks[collectives & np.isfinite(ranks)])
     alone = devices <= 1
-    assumed = float(stated[0]) if len(stated) == 1 else np.nan if alone else float(devices)
+    if len(stated) == 1:
+        assumed = float(stated[0])
+    else:
+        assumed = _ranks_of_job(run) if alone else float(devices)
     columns = {
         "ranks": np.where(collectives & np.isnan(ranks), assumed, ranks),
         "keeps_waits": np.where(collectives & alone, 1.0, 0.0),
     }
     return replace(rows, columns={**rows.columns, **columns})
+
+
+def _ranks_of_job(run: Run) -> float:
+    """Return the ranks that all traces of a run count in their job; NaN where they differ or count none."""
+    sources = run.info.get("sources")
+    details = [s.get("details") for s in sources if isinstance(s, dict)] if isinstance(sources, list) else []
+    counts = {d.get("world_size") for d in details if isinstance(d, dict) and d}
+    count = counts.pop() if len(counts) == 1 else None
+    return float(count) if isinstance(count, int) and count > 1 else np.nan
