@@ -26,8 +26,9 @@ def with_ranks(run: Run, rows: OperatorColumns) -> OperatorColumns:
     -------
     OperatorColumns
         With ``ranks``: as all others of the run state, else as many as its GPUs that run collectives, where
-        several do, else as many as the profiler counts in the job. ``keeps_waits`` is 1 for collectives of a run of one such GPU: what they waited for the
-        others is in their time. The same rows where the run has no collective.
+        several do, else as many as the profiler counts in the job. ``keeps_waits`` is 1 for collectives of a
+        run of one such GPU: what they waited for the others is in their time. The same rows where the run
+        has no collective.
     """
     collectives = np.asarray(rows.family == names.COLLECTIVE, dtype=np.bool_)
     if not collectives.any():
@@ -38,10 +39,8 @@ def with_ranks(run: Run, rows: OperatorColumns) -> OperatorColumns:
     ranks = rows.number("ranks")
     stated = np.unique(ranks[collectives & np.isfinite(ranks)])
     alone = devices <= 1
-    if len(stated) == 1:
-        assumed = float(stated[0])
-    else:
-        assumed = _ranks_of_job(run) if alone else float(devices)
+    of_run = _ranks_of_job(run) if alone else float(devices)
+    assumed = float(stated[0]) if len(stated) == 1 else of_run
     columns = {
         "ranks": np.where(collectives & np.isnan(ranks), assumed, ranks),
         "keeps_waits": np.where(collectives & alone, 1.0, 0.0),
