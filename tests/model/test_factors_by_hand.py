@@ -20,6 +20,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.chip_scaling import paced, unhidden
+from tracetool.model.eligible_implementations import members
 from tracetool.model.operands import SWITCHING, content_factor, operand_activity
 from tracetool.model.own_scatter import OwnScatter
 from tracetool.model.phases import PhaseCurves, programs_under_cap
@@ -84,7 +85,7 @@ def test_memory_without_check_bits_among_its_data_brings_more(gpu: str, measured
 #: Milliseconds that llama.cpp takes for a token of Llama 3 8B in FP16 (llama-8b-tokens of references.toml).
 TOKEN_MS = {
     "rtx-4090": 18.40, "rtx-6000-ada": 19.24, "rtx-5000-ada": 30.61, "rtx-4000-ada": 47.96, "l40s": 23.03,
-    "a40": 29.46,
+    "a40": 29.46, "rtx-3090": 21.50,
 }  # fmt: skip
 
 
@@ -96,6 +97,19 @@ def test_weights_are_read_as_fast_as_published_tokens_say(gpu: str) -> None:
     spent = tt.predict(rows, gpu=gpu, stack="vllm").frame["duration_us"]
     total_ms = sum(us * count for us, (*_, count) in zip(spent, sizes, strict=True)) * 1e-3
     assert total_ms == pytest.approx(TOKEN_MS[gpu] - 2.0, rel=0.06)
+
+
+@pytest.mark.parametrize("gpu", ["rtx-3090", "a10", "t4", "v100-pcie", "rtx-5090"])
+def test_rows_of_one_token_are_padded_to_the_narrowest_tile_that_cublas_has(gpu: str) -> None:
+    """GA100's coefficients hold tiles of 64, which its memory hides: at half the rate they showed."""
+    (one,) = members(laws()["gemm"], load_gpu(gpu), "vllm", "cublas")
+    assert one.coefficients["least_tile"] == 16.0
+
+
+def test_a_measured_gpu_keeps_the_narrowest_tile_that_was_fitted() -> None:
+    for gpu, tile in (("a100-sxm", 64.0), ("a100-pcie-80gb", 64.0), ("l40s", 8.0), ("l4", 8.0)):
+        (one,) = members(laws()["gemm"], load_gpu(gpu), "vllm", "cublas")
+        assert one.coefficients["least_tile"] == tile
 
 
 def test_a_matrix_pipe_of_either_kind_that_is_always_busy_leaves_no_time_to_a_host() -> None:

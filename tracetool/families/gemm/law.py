@@ -17,7 +17,7 @@ from tracetool.families.gemm.dispatch import BY_TIME, SGLANG, VLLM, VLLM_BLOCKS,
 from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates, in_l2
 from tracetool.families.instructions import older_kernels, rate_share
-from tracetool.families.law import KERNEL_US, SCALED_WARPS, TENSOR_MEMORY, Coefficients, Law
+from tracetool.families.law import KERNEL_US, SCALED_WARPS, TENSOR_MEMORY, WARPS, Coefficients, Law
 from tracetool.families.loops import NEXT_US, graph_steps_s
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -160,7 +160,12 @@ _IN_WARPS = {
     f"vllm/{SCALED_WARPS}": {"tile_table": (0.0, float(VLLM_BLOCKS))},
     **{f"vllm/{other}/{SCALED_WARPS}": {"tile_table": (0.0, float(BY_TIME))} for other in _NO_TABLE},
 }
-GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON, pin=_pinned)
+#: Narrowest tile of cuBLAS for matrix instructions of warps, whatever the library that calls it. What was
+#: measured on GA100 fits wider ones as well: beside its memory nothing shows what pads a tile. [elements] By
+#: the names of its kernels (``cublas-names`` of references.toml).
+_CUBLAS_LEAST_TILE = 16.0
+_IN_CUBLAS = {f"/{WARPS}": {"least_tile": (0.0, _CUBLAS_LEAST_TILE)}}
+GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON, pin=_pinned, elsewhere=_IN_CUBLAS)
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law(
     "gemm_fp8", _gemm, {**_QUANTIZED, **_DATA["dispatched"]}, by_vendor=_ON, pin=_pinned,
