@@ -106,6 +106,16 @@ def test_a_rack_adds_long_messages_in_the_time_measured() -> None:
     assert seconds(rows, "gb200") == pytest.approx(1e-6 * np.array(RACK_US), rel=0.1)
 
 
+@pytest.mark.parametrize("ranks", [16, 36, 72])
+def test_addition_in_a_racks_switch_takes_over_without_a_jump(ranks: int) -> None:
+    """Latency a rank was fitted to eight: a message of 2 MiB took 359 us among 72, one of 1 MiB 38."""
+    spent = seconds(collectives(MB * 2.0 ** np.arange(8), ranks, implementation="NCCL"), "gb200")
+    assert np.all(np.diff(spent) > 0.0)
+    assert np.all(spent[1:] < 2.2 * spent[:-1])
+    few, many = (seconds(collectives(2.0 * MB, n, implementation="NCCL"), "gb300")[0] for n in (8, 72))
+    assert few < many < 3.0 * few
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("gpu", ["h100-sxm", "a100-sxm", "mi300x", "gb300"])
 def test_no_interval_ends_below_the_peak_of_the_adapters(gpu: str, kind: str) -> None:

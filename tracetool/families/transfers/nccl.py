@@ -25,6 +25,8 @@ LL, LL128, SIMPLE, NVLS, SENDS_LL, SENDS = range(6)
 #: Bytes a reduction in the switch moves twice, in and out: what NCCL's model calls bus bandwidth. [1] By
 #: definition, NCCL src/graph/tuning.cc.
 _IN_AND_OUT: Final = 2.0
+#: Most ranks whose addition in a switch was measured, all of one host. [1] By definition of the fit.
+_MOST_MEASURED: Final = 8.0
 #: Share of the ring's rate that low-latency lines reach at most. [1] By definition of the protocol: 4 bytes
 #: of flag for 4 of data.
 _LL_MOST: Final = 0.5
@@ -114,8 +116,22 @@ def _ring_simple(message: Message, links: PeerLinks, c: Mapping[str, float]) -> 
 
 
 def _in_switch(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
-    latency = links.latency_s * c["simple_factor"] * (c["nvls_start"] + c["nvls_peer"] * message.ranks)
+    waits = c["nvls_start"] + c["nvls_peer"] * _ranks_waited_for(message, links)
+    latency = links.latency_s * c["simple_factor"] * waits
     return np.asarray(latency + message.bytes / (c["nvls_share"] * c["link_factor"] * links.bytes_per_s))
+
+
+def _ranks_waited_for(message: Message, links: PeerLinks) -> Floats:
+    """Return how many ranks each message waits for one after another in the switch. Shape (n,). [1]
+
+    Each rank adds a part of a pass in every channel. Of the ranks beyond those measured, which only several
+    hosts have, a message much shorter than a pass meets few.
+    """
+    if not np.isfinite(links.host_ranks):
+        return message.ranks
+    beyond = np.maximum(message.ranks - _MOST_MEASURED, 0.0)
+    passes = message.bytes / (message.ranks * _TUNING["nvls_pass_bytes"])
+    return np.asarray(message.ranks - beyond / (1.0 + passes))
 
 
 def _sends_ll(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
