@@ -49,3 +49,29 @@ def test_emulated_bf16_is_slower_than_fp32(gpu: str) -> None:
     # a limit of power holds FP32 back, too
     assert 1.2 < bf16 / fp32 < 1.05 / prior_number("formats.emulated_bf16")
     assert 2.0 * 8192.0**3 / bf16 * 1e-6 == pytest.approx(BF16_TFLOPS[gpu], rel=0.35)
+
+
+#: TFLOP/s of 8192^3 products on three RX 7900 XTX, median (radeon-products of references.toml).
+RADEON_TFLOPS = {"fp32": 24.5, "fp16": 91.7, "bf16": 93.7}
+
+
+@pytest.mark.parametrize("dtype", RADEON_TFLOPS)
+def test_products_of_a_radeon_are_as_fast_as_published(dtype: str) -> None:
+    """FP16 ran on the FP32 pipe, BF16 at MI300X's share of the peak, FP32 at two instructions a clock."""
+    (us,) = microseconds("rx-7900-xtx", dtype)
+    assert 2.0 * 8192.0**3 / us * 1e-6 == pytest.approx(RADEON_TFLOPS[dtype], rel=0.1)
+
+
+def test_libraries_take_matrix_instructions_that_are_as_fast_as_a_vectors() -> None:
+    words = np.array(["fp32", "fp16", "bf16", "int8", "fp64"], dtype=object)
+    assert on_tensor(words, load_gpu("rx-7900-xtx")).tolist() == [False, True, True, True, False]
+    assert not on_tensor(words, load_gpu("rx-6700-xt")).any()
+    radeon = load_gpu("rx-7900-xtx")
+    assert product_rate(words, radeon)[0] == 0.5 * radeon.rate("fp32")
+    assert product_rate(words, load_gpu("rtx-3090"))[0] == load_gpu("rtx-3090").rate("fp32")
+
+
+def test_fp16_products_of_a_card_without_tensor_cores_are_as_slow_as_published() -> None:
+    """Libraries launch the matrix instructions of its compute capability, which it has no cores for."""
+    (us,) = microseconds("gtx-1660-ti", "fp16")
+    assert 2.0 * 8192.0**3 / us * 1e-6 == pytest.approx(0.61, rel=0.1)

@@ -23,6 +23,8 @@ PRODUCT_PIPE = {
 #: Pipes of narrow formats: where a GPU has none of its own, libraries convert weights to 16 bits on the way
 #: to the tensor cores and leave activations in 16 bits (IST-DASLab/marlin).
 _NARROW = frozenset({"tensor_fp8", "tensor_fp4"})
+#: Pipes that libraries use wherever a GPU has them, were its vectors as fast. By definition of their kernels.
+_ALWAYS_ON_MATRIX = frozenset({"tensor_fp16", "tensor_bf16", "tensor_int8"})
 #: Share of the FP32 pipe's rate that products of BF16 reach where no unit multiplies these. [1]
 _EMULATED_BF16 = prior_number("formats.emulated_bf16")
 #: Formats of 64 bits, and pairs of them.
@@ -94,9 +96,12 @@ def result_bytes(words: Texts) -> Floats:
 def product_rate(words: Texts, gpu: Gpu) -> Floats:
     """Return the rate of products in each format. Shape (n,). [FLOP/clk/SM]"""
     rates = {word: gpu.rate(_pipe(word, gpu)) for word in PRODUCT_PIPE}
+    for word in rates:
+        if gpu.pipe_of(_pipe(word, gpu)) == "fp32":
+            rates[word] *= gpu.fp32_product_share
     if gpu.pipe_of("tensor_bf16") == "fp32":
         rates["bf16"] *= _EMULATED_BF16
-    return _mapped(words, rates, gpu.rate("fp32"))
+    return _mapped(words, rates, gpu.rate("fp32") * gpu.fp32_product_share)
 
 
 def _pipe(word: str, gpu: Gpu) -> str:
@@ -153,9 +158,10 @@ def _has_unit(pipe: str, gpu: Gpu) -> bool:
     if not pipe.startswith("tensor_"):
         return False
     vector = {"tensor_fp64": "fp64", "tensor_tf32": "fp32", "tensor_bf16": "fp32"}.get(pipe, "fp16")
+    own = gpu.flops_per_clock_sm.get(pipe, 0.0)
     # TF32 is asked for to have tensor cores, also where they are no faster, as on GeForce cards
-    asked_for = pipe == "tensor_tf32" and gpu.flops_per_clock_sm.get(pipe, 0.0) >= gpu.rate(vector)
-    return asked_for or gpu.rate(pipe) > gpu.rate(vector)
+    asked_for = pipe == "tensor_tf32" and own >= gpu.rate(vector)
+    return asked_for or (pipe in _ALWAYS_ON_MATRIX and own > 0.0) or gpu.rate(pipe) > gpu.rate(vector)
 
 
 def on_fp64_pipe(words: Texts) -> Bools | None:

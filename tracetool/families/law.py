@@ -103,7 +103,8 @@ class Law:
     kind_of : callable, optional
         Number of the kind of each row, shape (n,).
     by_vendor : mapping of str to mapping of str to float
-        Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any.
+        Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any. A key
+        "vendor/lanes" holds beside that of the vendor, on those whose warps have so many lanes.
     pin : callable, optional
         Rows of the same work that state the sizes a library would choose with these coefficients: a fit
         varies the coefficients about them without choosing anew.

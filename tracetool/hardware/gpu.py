@@ -118,6 +118,11 @@ class Gpu:
         return self.numbers["ecc_share"].value if "ecc_share" in self.numbers else 1.0
 
     @property
+    def fp32_product_share(self) -> float:
+        """Share of the FP32 rate that products have where it takes two instructions at once; else 1. [1]"""
+        return self.numbers["fp32_product_share"].value if "fp32_product_share" in self.numbers else 1.0
+
+    @property
     def host_gpus(self) -> float:
         """GPUs of a host whose peer links reach other hosts; infinite where they end with the host. [1]"""
         return self.numbers["host_gpus"].value if "host_gpus" in self.numbers else float("inf")

@@ -84,7 +84,10 @@ def merged(
             donor_values = [_read(file, law) for _, file, _ in near]
             mean = _mean(law, [f[0] for f in donor_values], [distance for *_, distance in near])
             if all(g.vendor != gpu.vendor for g, *_ in near):
-                mean = MappingProxyType({**mean, **law.by_vendor.get(gpu.vendor, {})})
+                of_vendor, of_lanes = (
+                    law.by_vendor.get(key, {}) for key in (gpu.vendor, f"{gpu.vendor}/{gpu.warp_size}")
+                )
+                mean = MappingProxyType({**mean, **of_vendor, **of_lanes})
             coefficients[law.name] = mean
             spread |= _widened(law, [f[1] for f in donor_values])
             basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"

@@ -127,7 +127,7 @@ _HABITS = (
     },
 )
 
-_ON = {"amd": values_of(_DATA["amd"])}
+_ON = {"amd": values_of(_DATA["amd"]), "amd/32": values_of(_DATA["amd_of_32_lanes"])}
 
 
 def _issued(kernels: float) -> dict[str, tuple[float, float]]:
