@@ -95,13 +95,11 @@ def result_bytes(words: Texts) -> Floats:
 
 def product_rate(words: Texts, gpu: Gpu) -> Floats:
     """Return the rate of products in each format. Shape (n,). [FLOP/clk/SM]"""
-    rates = {word: gpu.rate(_pipe(word, gpu)) for word in PRODUCT_PIPE}
-    for word in rates:
-        if gpu.pipe_of(_pipe(word, gpu)) == "fp32":
-            rates[word] *= gpu.fp32_product_share
+    pipes = {word: gpu.pipe_of(_pipe(word, gpu)) for word in PRODUCT_PIPE}
+    rates = {word: gpu.rate(pipe) * gpu.product_share(pipe) for word, pipe in pipes.items()}
     if gpu.pipe_of("tensor_bf16") == "fp32":
         rates["bf16"] *= _EMULATED_BF16
-    return _mapped(words, rates, gpu.rate("fp32") * gpu.fp32_product_share)
+    return _mapped(words, rates, gpu.rate("fp32") * gpu.product_share("fp32"))
 
 
 def _pipe(word: str, gpu: Gpu) -> str:

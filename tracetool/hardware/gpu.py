@@ -117,10 +117,13 @@ class Gpu:
         """Share of the memory's rate that data have where check bits lie among them; else 1. [1]"""
         return self.numbers["ecc_share"].value if "ecc_share" in self.numbers else 1.0
 
-    @property
-    def fp32_product_share(self) -> float:
-        """Share of the FP32 rate that products have where it takes two instructions at once; else 1. [1]"""
-        return self.numbers["fp32_product_share"].value if "fp32_product_share" in self.numbers else 1.0
+    def product_share(self, pipe: str) -> float:
+        """Return the share of a pipe's rate that libraries' products have: 1 but where a file states another. [1]
+
+        Of FP32 where the rate takes two instructions at once, of FP16 where sums are kept in FP32 by others.
+        """
+        key = f"{pipe}_product_share"
+        return self.numbers[key].value if key in self.numbers else 1.0
 
     @property
     def host_gpus(self) -> float:
