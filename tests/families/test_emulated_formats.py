@@ -79,7 +79,7 @@ def test_fp16_products_of_a_card_without_tensor_cores_are_as_slow_as_published()
 
 @pytest.mark.parametrize("gpu", ["p100-pcie", "p100-sxm2", "quadro-gp100"])
 def test_fp16_products_of_gp100_keep_sums_in_fp32(gpu: str) -> None:
-    """Owners of P100s publish 7.2 to 8.8 TFLOP/s in FP16, beside 8.1 to 9.5 in FP32; twice that was predicted."""
+    """Owners of P100s publish 7.2 to 8.8 TFLOP/s in FP16, beside 8.1 to 9.5 in FP32."""
     words, target = np.array(["fp32", "fp16"], dtype=object), load_gpu(gpu)
     assert product_rate(words, target).tolist() == [target.rate("fp32")] * 2
     fp32, fp16 = microseconds(gpu, "fp32", "fp16")

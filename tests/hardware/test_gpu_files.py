@@ -44,7 +44,7 @@ def test_a_model_is_plausible(name: str) -> None:
     assert gpu.clock_min_mhz <= gpu.clock_rated_mhz <= gpu.clock_boost_mhz <= gpu.clock_max_mhz
     assert gpu.power_limit_min_w <= gpu.power_limit_w <= gpu.power_limit_max_w
     assert 0 < gpu.idle_w < gpu.power_limit_w
-    assert 0.4 < gpu.dram_efficiency <= 1.0
+    assert 0.35 < gpu.dram_efficiency <= 1.0
     assert set(gpu.flops_per_clock_sm) <= set(PIPES)
     assert all(gpu.rate(p) > 0 for p in PIPES)
     volt = gpu.voltage_v(clocks)

@@ -105,6 +105,9 @@ class Law:
     by_vendor : mapping of str to mapping of str to float
         Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any. A key
         "vendor/lanes" holds beside that of the vendor, on those whose warps have so many lanes.
+    own_memory : bool
+        Whether such rows reach no more of their memory than a stream measured on the GPU, as its file states
+        it, where only other vendors' GPUs lend any coefficients.
     pin : callable, optional
         Rows of the same work that state the sizes a library would choose with these coefficients: a fit
         varies the coefficients about them without choosing anew.
@@ -141,6 +144,7 @@ class Law:
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)
+    own_memory: bool = False
     pin: Callable[[OperatorColumns, Gpu, Coefficients], OperatorColumns] | None = None
     by_row: bool = False
     unmeasured: Callable[[OperatorColumns, Gpu, Coefficients], Bools] | None = None

@@ -118,7 +118,7 @@ class Gpu:
         return self.numbers["ecc_share"].value if "ecc_share" in self.numbers else 1.0
 
     def product_share(self, pipe: str) -> float:
-        """Return the share of a pipe's rate that libraries' products have: 1 but where a file states another. [1]
+        """Return the share of a pipe's rate that libraries' products have: 1 if no file states it. [1]
 
         Of FP32 where the rate takes two instructions at once, of FP16 where sums are kept in FP32 by others.
         """

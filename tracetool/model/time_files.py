@@ -84,10 +84,7 @@ def merged(
             donor_values = [_read(file, law) for _, file, _ in near]
             mean = _mean(law, [f[0] for f in donor_values], [distance for *_, distance in near])
             if all(g.vendor != gpu.vendor for g, *_ in near):
-                of_vendor, of_lanes = (
-                    law.by_vendor.get(key, {}) for key in (gpu.vendor, f"{gpu.vendor}/{gpu.warp_size}")
-                )
-                mean = MappingProxyType({**mean, **of_vendor, **of_lanes})
+                mean = _of_vendor(law, mean, gpu)
             coefficients[law.name] = mean
             spread |= _widened(law, [f[1] for f in donor_values])
             basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
@@ -102,6 +99,18 @@ def merged(
     return TimeCalibration(
         MappingProxyType(coefficients), MappingProxyType(spread), "prior", MappingProxyType(basis)
     )
+
+
+def _of_vendor(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, float]:
+    """Return coefficients that other vendors' GPUs lend, with those that differ on this vendor's."""
+    of_vendor, of_lanes = (
+        law.by_vendor.get(key, {}) for key in (gpu.vendor, f"{gpu.vendor}/{gpu.warp_size}")
+    )
+    values = {**lent, **of_vendor, **of_lanes}
+    if law.own_memory:
+        reached = values.get("dram_efficiency", law.priors["dram_efficiency"].value)
+        values["dram_efficiency"] = min(reached, gpu.dram_efficiency)
+    return MappingProxyType(values)
 
 
 def _read(
