@@ -57,3 +57,16 @@ def test_products_of_reduced_cards_are_as_measured(gpu: str) -> None:
     frame = tt.predict(rows, gpu=gpu, stack="torch").frame
     fastest = (2.0 * frame["m"].cast(float) ** 3 / frame["duration_us"]).max() * 1e-6
     assert MEASURED[gpu] / fastest == pytest.approx(1.0, abs=0.13)
+
+
+#: TFLOP/s of BF16 products on an MI355X, by rows, columns and K (mi355x-products of references.toml).
+MI355X_TFLOPS = {(65536, 4096, 7168): 1534.0, (65536, 7168, 2048): 1268.0}
+
+
+@pytest.mark.parametrize("shape", MI355X_TFLOPS)
+def test_matrix_cores_of_twice_the_rate_are_fed_as_published(shape: tuple[int, int, int]) -> None:
+    """What a compute unit of an MI300X draws held them to 0.29 of their peak, half of the published."""
+    m, n, k = shape
+    rows = pl.DataFrame([{"op": "gemm", "dtype": "bf16", "m": m, "n": n, "k": k}])
+    us = tt.predict(rows, gpu="mi355x").frame["duration_us"][0]
+    assert 2e-6 * m * n * k / us == pytest.approx(MI355X_TFLOPS[shape], rel=0.1)

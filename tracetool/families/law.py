@@ -104,7 +104,8 @@ class Law:
         Number of the kind of each row, shape (n,).
     by_vendor : mapping of str to mapping of str to float
         Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any. A key
-        "vendor/lanes" holds beside that of the vendor, on those whose warps have so many lanes.
+        "vendor/number" holds beside that of the vendor, on those whose warps have so many lanes, or whose SMs
+        so many bytes of shared memory.
     own_memory : bool
         Whether such rows reach no more of their memory than a stream measured on the GPU, as its file states
         it, where only other vendors' GPUs lend any coefficients.

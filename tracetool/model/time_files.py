@@ -103,10 +103,9 @@ def merged(
 
 def _of_vendor(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, float]:
     """Return coefficients that other vendors' GPUs lend, with those that differ on this vendor's."""
-    of_vendor, of_lanes = (
-        law.by_vendor.get(key, {}) for key in (gpu.vendor, f"{gpu.vendor}/{gpu.warp_size}")
-    )
-    values = {**lent, **of_vendor, **of_lanes}
+    values = dict(lent)
+    for kind in ("", f"/{gpu.warp_size}", f"/{gpu.shared_bytes_per_sm:.0f}"):
+        values |= law.by_vendor.get(gpu.vendor + kind, {})
     if law.own_memory:
         reached = values.get("dram_efficiency", law.priors["dram_efficiency"].value)
         values["dram_efficiency"] = min(reached, gpu.dram_efficiency)

@@ -165,7 +165,10 @@ _IN_WARPS = {
 #: the names of its kernels (``cublas-names`` of references.toml).
 _CUBLAS_LEAST_TILE = 16.0
 _IN_CUBLAS = {f"/{WARPS}": {"least_tile": (0.0, _CUBLAS_LEAST_TILE)}}
-GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON, pin=_pinned, elsewhere=_IN_CUBLAS)
+GEMM = Law(
+    "gemm", _gemm, _GEMM, habits=_HABITS, pin=_pinned, elsewhere=_IN_CUBLAS,
+    by_vendor={**_ON, "amd/163840": values_of(_DATA["amd_of_160_kib"])},
+)  # fmt: skip
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law(
     "gemm_fp8", _gemm, {**_QUANTIZED, **_DATA["dispatched"]}, by_vendor=_ON, pin=_pinned,
