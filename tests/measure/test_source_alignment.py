@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sources.power_worlds import World, make_world
+from tracetool.measure.clock_fit import _PIECES, _pieces
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.source_alignment import _ambiguous, _Fit, _fit
 from tracetool.measure.timeline import build_timeline
@@ -63,3 +64,23 @@ def test_the_interval_reaches_over_all_places() -> None:
     assert told["low_ns"] < -9_995_000
     assert told["high_ns"] > 10_005_000
     assert "repeats" in told["basis"]
+
+
+@pytest.mark.parametrize("launches", [200, 1600])
+def test_launches_all_alike_are_few_pieces_of_work(launches: int) -> None:
+    # powers of two: their busy times are equal to the last bit, and no piece is shorter than the others
+    start = np.arange(launches) * 0.25
+    timeline = build_timeline(start, start + 0.125, np.zeros(launches, np.int64), 1)
+    edges_s = _pieces(timeline, 0.5)
+    assert _PIECES / 2 < len(edges_s) <= 2 * _PIECES
+    assert edges_s[0] == 0.0
+    assert edges_s[-1] == pytest.approx(0.125 * launches)
+
+
+@pytest.mark.parametrize("power_w", [0.0, 41.0])
+def test_a_log_of_one_value_has_no_place(power_w: float) -> None:
+    time_s = np.arange(0.0, 60.0, 0.1)
+    start = np.arange(40.0)
+    timeline = build_timeline(start, start + 0.5, np.zeros(40, np.int64), 1)
+    log = PowerLog("power.draw", time_s, np.full(len(time_s), power_w), NOTHING, NOTHING)
+    assert _fit(log, timeline, None) is None

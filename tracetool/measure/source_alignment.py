@@ -175,7 +175,7 @@ def _fit(log: PowerLog, timeline: Timeline, gpu_spec: Gpu | None) -> _Fit | None
     sensors = candidate_sensors(gpu_spec, log.field, None)
     try:
         readings = resolve_updates(log.time_s, log.power_w, sensors[0].update_s)
-        if len(readings) < 8:
+        if len(readings) < 8 or not np.ptp(readings.power_w) > 0.0:  # a flat log shows no place
             return None
         start, end = timeline.span_s
         reach = (readings.time_s[-1] - readings.time_s[0]) + (end - start)
