@@ -171,6 +171,7 @@ def has_power(path: str | os.PathLike[str]) -> bool:
 
 def _usable(timed: Timed) -> Timed | None:
     good = known_shape(timed.rows) & np.isfinite(timed.seconds) & (timed.seconds > 0)
+    good &= ~np.isfinite(timed.rows.number("inferred_low"))  # a size read off the time says nothing of it
     usable_rows = np.flatnonzero(good)
     if not usable_rows.size:
         return None

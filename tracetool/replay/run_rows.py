@@ -16,6 +16,7 @@ from tracetool.families.transfers.problem import over_link
 from tracetool.hardware.gpu import Gpu
 from tracetool.replay.collective_ranks import with_ranks
 from tracetool.replay.operator_tables import as_columns
+from tracetool.replay.sizes_by_law import sizes_by_law
 from tracetool.tables.recorded_clock import recorded_clock
 from tracetool.tables.run import Run
 
@@ -129,4 +130,6 @@ def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorCo
     if "bytes" not in columns.columns:
         columns = columns.with_columns(signatures["bytes"].cast(pl.Float64))
     rows = with_traffic_beside(run, with_ranks(run, as_columns(columns, family)))
+    if gpu is not None and gpu.scope == "model":
+        rows = sizes_by_law(rows, gpu, clock[0] if clock else gpu.clock_boost_mhz)
     return signatures.with_columns(family.alias("family")), rows
