@@ -15,6 +15,7 @@ from tracetool.replay.diagnosis.findings import Finding, findings
 from tracetool.replay.diagnosis.latent import LatentFactors, latent_factors
 from tracetool.replay.diagnosis.ledger import Ledger, ledger
 from tracetool.replay.diagnosis.what_if import WhatIfAnswer, what_if
+from tracetool.replay.energy_source import stated_measured
 from tracetool.replay.predict import parse_factors
 from tracetool.tables.schema import load_schema
 
@@ -52,7 +53,7 @@ class Diagnosis(OfCauses):
         return {
             "energy_j": self.source.energy_j,
             "source": self.source.cut.source,
-            "measured_j": self.source.cut.measured_j,
+            "measured_j": stated_measured(self.source.cut.measured_j, self.source.cut.source),
             "span_ms": self.source.span_ms,
             "clock_mhz": clock.recorded_mhz,
             "least_energy_clock_mhz": clock.best_mhz,

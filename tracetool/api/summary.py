@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.api.arguments import public
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike, paths_of
+from tracetool.replay.energy_source import stated_measured
 from tracetool.replay.time_budget import TimeBudget, time_budget
 from tracetool.tables.schema import load_schema
 from tracetool.tables.tariff import NO_TARIFF, Tariff
@@ -76,7 +77,7 @@ class Summary(Charted):
             **self.tariff.factors(),
             "span_ms": budget.span_ms,
             "gpus": budget.devices,
-            "measured_j": budget.measured_j,
+            "measured_j": stated_measured(budget.measured_j, budget.source),
             "gpu_work": self.gpus.to_dicts(),
             "parts": self.parts.drop("device").to_dicts(),
             "devices": self.devices.to_dicts(),

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import ENDS
+from tracetool.replay.energy_source import MEASURED
 from tracetool.replay.group_energy import GroupEnergy, GroupTimes, RunEnergies, run_energies
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
 from tracetool.replay.time_parts import busy_parts
@@ -232,6 +233,8 @@ def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
     for stem in ("", "predicted_"):
         ends = [f"{stem}energy{e}_j" for e in ENDS]
         summed = summed.with_columns(pl.when(~pl.col(f"{stem}open")).then(pl.col(c)).alias(c) for c in ends)
+    logged = pl.col("source").str.contains(MEASURED) | (pl.col("measured_j") > 0.0)
+    summed = summed.with_columns(pl.when(logged).then(pl.col("measured_j")))  # not 0 J where nothing measured
     joules = pl.col("energy_j")
     span_ms = pl.col("time_ms") + pl.col("idle_ms")
     summed = summed.with_columns(

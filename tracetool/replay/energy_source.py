@@ -39,6 +39,15 @@ def joined_sources(sources: Sequence[str | None]) -> str | None:
     return ", ".join(word for word in (MEASURED, EXTRAPOLATED, PREDICTED) if word in words)
 
 
+def stated_measured(measured_j: float, source: str | None) -> float | None:
+    """Return what logs measured of an energy, None where none of it was: not 0 J. [J]
+
+    >>> stated_measured(5.0, "measured, predicted"), stated_measured(0.0, "predicted")
+    (5.0, None)
+    """
+    return measured_j if measured_j > 0 or MEASURED in (source or "").split(", ") else None
+
+
 def joules_by_source(energy_j: float, source: str | None, measured_j: float) -> str:
     """Return an energy and how it is known, in words: the same in every command. [J]
 

@@ -74,6 +74,11 @@ class TimeBudget:
             return ""
         return joules_by_source(row["energy_j"], row["source"], self.measured_j)
 
+    @property
+    def source(self) -> str | None:
+        """How the energy of the run is known; None where it is not."""
+        return str(s) if (s := self.together()["source"][-1]) is not None else None
+
     def together(self) -> pl.DataFrame:
         """Return the parts of all GPUs together, and the run."""
         return self.frame.filter(pl.col("device").is_null())
