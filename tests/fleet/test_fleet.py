@@ -45,7 +45,7 @@ def kineto(path: Path, *, rank: int = 0, launches: int = 30, scale: float = 1.0)
               "computeMajor": 8, "computeMinor": 0}  # fmt: skip
     document = {
         "schemaVersion": 1, "deviceProperties": [device], "distributedInfo": {"rank": rank, "world_size": 2},
-        "baseTimeNanoseconds": 0, "traceEvents": events,
+        "baseTimeNanoseconds": 0, "traceEvents": events, "traceName": str(path),  # no two are copies
     }  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document), "utf-8")

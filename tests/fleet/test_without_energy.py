@@ -17,7 +17,10 @@ def test_a_job_without_energy_says_why_and_what_to_do(
 ) -> None:
     for name in ("one", "two"):
         (tmp_path / "source" / name).mkdir(parents=True)
-        shutil.copy(samples / "mi300x_kernel_trace.csv", tmp_path / "source" / name)
+        trace = tmp_path / "source" / name / "mi300x_kernel_trace.csv"
+        shutil.copy(samples / trace.name, trace)
+    with trace.open("a") as file:
+        file.write("\n")  # no copy
     kineto(tmp_path / "source" / "named" / "step.pt.trace.json", launches=2)
     tt.fleet_ingest(tmp_path / "source", tmp_path / "set", workers=1)
     for _ in range(2):  # also where it was done before

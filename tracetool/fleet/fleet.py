@@ -28,6 +28,13 @@ from tracetool.fleet import queries, report
 from tracetool.fleet.engine import started
 from tracetool.fleet.jobs import find_jobs
 from tracetool.fleet.manifest import Manifest
+from tracetool.fleet.repeated import (
+    REPEATED,
+    named_as_before,
+    repeated_note,
+    set_aside,
+    without_repeated,
+)
 from tracetool.fleet.run_jobs import Tally, Work, run_jobs
 from tracetool.fleet.storage import Place
 from tracetool.fleet.tasks import TASKS, ingest_job, remove_scratch
@@ -44,7 +51,7 @@ class FleetJobs(Result):
     Attributes
     ----------
     frame : DataFrame
-        One row per job of the data set: ``job``, ``state`` (done, failed), ``error``, ``attempts``,
+        One row per job of the data set: ``job``, ``state`` (done, failed, repeated), ``error``, ``attempts``,
         ``seconds``, ``kernels``.
     done, skipped : int
         Jobs done now, and those whose files had not changed since they were done.
@@ -55,7 +62,7 @@ class FleetJobs(Result):
     not_measured : mapping
         Of ``attribute``: why a job's power log measured nothing, and the fix, by job.
     notes : tuple of str
-        Of ``ingest``: traces that were named more than once.
+        Of ``ingest``: traces that were named more than once, jobs that hold the traces of others (repeated).
     """
 
     where: str
@@ -179,16 +186,39 @@ def fleet_ingest(
     listed = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     place = Place(out)
     place.require_folder()
-    jobs, repeats = find_jobs([os.fspath(s) for s in listed], labels, each=each)
+    found, repeats = find_jobs([os.fspath(s) for s in listed], labels, each=each)
+    before = Manifest(place, "ingest").entries()
+    jobs = named_as_before(found, before)
     options = {"tz": tz, "gpu": gpu}
     marks = json.dumps([__version__, options], sort_keys=True)
-    works = [Work(j.name, _sum(j.marks, marks), (j, place.where, options)) for j in jobs]
-    done = _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
-    done = replace(done, notes=repeats)
+    every = [Work(j.name, _sum(j.marks, marks), (j, place.where, options)) for j in jobs]
+    works = without_repeated(every, before)
+    try:
+        done = _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
+    finally:
+        set_aside(place, before)
+    done = _without_copies(done, Manifest(place, "ingest"), [w.job for w in every], repeats)
     table = BytesIO()
     queries.jobs(place).write_parquet(table)
     place.write(place.path("jobs.parquet"), table.getvalue())
     return done
+
+
+def _without_copies(
+    done: FleetJobs, manifest: Manifest, jobs: Sequence[str], notes: Sequence[str]
+) -> FleetJobs:
+    """Return the outcome without the jobs that were read and turned out to hold what others hold."""
+    entries = manifest.entries()
+    repeated = [job for job in jobs if entries.get(job, {}).get("state") == REPEATED]
+    copies = [job for job in done.tally.done if job in repeated]
+    tally = replace(
+        done.tally,
+        done=[job for job in done.tally.done if job not in copies],
+        kernels=done.tally.kernels - sum(int(entries[job].get("kernels", 0)) for job in copies),
+    )
+    return replace(
+        done, table=manifest.frame(), tally=tally, notes=(*notes, *repeated_note(repeated, entries))
+    )
 
 
 @public

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from tracetool.core.number_text import counted
 from tracetool.fleet.storage import Item, Place
 from tracetool.sources.detect import detect
 from tracetool.sources.io.text import HEAD_BYTES
+from tracetool.sources.source_description import run_name
 from tracetool.tables.scratch import temporary_folder
 
 #: Ends of names that traces and power logs have; what else lies in a folder is not looked into.
@@ -92,24 +94,24 @@ def find_jobs(
         for job in _of_source(source, names, unnamed, each=each):
             new = []
             for trace in job.traces:
-                if (identity := _identity(job.where, trace)) in taken:
+                if (identity := file_identity(job.where, trace.path)) in taken:
                     repeated.append(trace.path)
                 else:
                     taken.add(identity)
                     new.append(trace)
             if new:
-                name = _unique_name(job, jobs)
+                name = unique_name(job, jobs)
                 jobs[name] = Job(name, job.where, tuple(new), job.logs, job.labels)
     if not jobs:
         raise BadInput("no trace in " + ", ".join(sources), "tracetool formats lists what can be read")
     return list(jobs.values()), (*_repeats(repeated), *_left_out(unnamed))
 
 
-def _identity(where: str, item: Item) -> str:
+def file_identity(where: str, path: str) -> str:
     """Return what one file has once, however it is named: its address, or its path without links."""
     scheme, remote, rest = where.partition("://")
     options = rest.partition("?")[2]
-    return f"{scheme}://{item.path}?{options}" if remote else os.path.realpath(item.path)
+    return f"{scheme}://{path}?{options}" if remote else os.path.realpath(path)
 
 
 def _repeats(paths: Sequence[str]) -> tuple[str, ...]:
@@ -134,7 +136,7 @@ def _is_text(path: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in path)
 
 
-def _unique_name(job: Job, taken: Container[str]) -> str:
+def unique_name(job: Job, taken: Container[str]) -> str:
     """Return a job's name, with a sum over its first trace's path where another job has the name."""
     path = job.traces[0].path
     short, whole = (hashlib.sha256(t.encode()).hexdigest() for t in (path, f"{job.where}\0{path}"))
@@ -164,8 +166,11 @@ def _of_source(source: str, names: Sequence[str], unnamed: list[str], *, each: b
         logs, traces = _separated(place, items)
         if not traces:
             continue
-        for group in _ranks(traces, each=each):
-            alike = [i for i in logs if _goes_with(i, group, alone=len(traces) == len(group))]
+        groups = list(_ranks(traces, each=each))
+        of_log = [] if len(groups) == 1 else [_begins(log, traces) for log in logs]
+        for group in groups:
+            own = {t.path for t in group}
+            alike = [i for i, of in zip(logs, of_log, strict=True) if of & own] if of_log else logs
             yield Job(_name(below, group), base, tuple(group), tuple(alike), labels)
 
 
@@ -193,8 +198,8 @@ def _separated(place: Place, items: Sequence[Item]) -> tuple[list[Item], list[It
 
     JSON files among themselves are not opened: ranks of one job, thousands of them in a bucket.
     """
-    named = [i for i in items if _is_log(i.path)]
-    others = [i for i in items if not _is_log(i.path)]
+    named = [i for i in items if is_log(i.path)]
+    others = [i for i in items if not is_log(i.path)]
     if not any(_readable(i.path) for i in others):
         return named, []
     opened = [] if all(i.path.lower().endswith((".json", ".json.gz")) for i in others) else others
@@ -202,7 +207,8 @@ def _separated(place: Place, items: Sequence[Item]) -> tuple[list[Item], list[It
     return [*named, *found], [i for i in others if i not in found and _readable(i.path)]
 
 
-def _is_log(path: str) -> bool:
+def is_log(path: str) -> bool:
+    """Whether a file's name alone says that it is a power log."""
     name = path.rsplit("/", 1)[-1].lower()
     return name.endswith((".csv", ".json", ".jsonl")) and any(word in name for word in _LOGS)
 
@@ -239,20 +245,46 @@ def _ranks(traces: Sequence[Item], *, each: bool) -> Iterable[list[Item]]:
     yield from alike.values()
 
 
-def _goes_with(log: Item, traces: Sequence[Item], *, alone: bool) -> bool:
-    """Whether a log belongs to traces: the only ones of its folder, or those whose name begins its own."""
-    if alone:
-        return True
-    stem = log.path.rsplit("/", 1)[-1].lower()
-    return any(stem.startswith(_stem(t.path).lower()) for t in traces)
+def _begins(log: Item, traces: Sequence[Item]) -> set[str]:
+    """Return the paths of the traces that a log's name begins as, of ``step`` and ``step.1`` the longer.
+
+    Where none is, of names cut at their first dot: ``host_power.csv`` beside ``host.1700.pt.trace.json``.
+    """
+    name = log.path.rsplit("/", 1)[-1].lower()
+    for short in (False, True):
+        stems = [(_stem(t.path, short=short).lower(), t.path) for t in traces]
+        begun = [(stem, path) for stem, path in stems if _is_start(stem, name)]
+        if begun:
+            longest = max(len(stem) for stem, _ in begun)
+            return {path for stem, path in begun if len(stem) == longest}
+    return set()
 
 
-def _stem(path: str) -> str:
-    return path.rsplit("/", 1)[-1].split(".", 1)[0]
+def _is_start(stem: str, name: str) -> bool:
+    """Whether a name begins as a trace's, whole: not ``step10`` as ``step1``."""
+    rest = name[len(stem) :]
+    return name.startswith(stem) and not (stem[-1:].isdigit() and rest[:1].isdigit())
+
+
+def _stem(path: str, *, short: bool = False) -> str:
+    name = path.rsplit("/", 1)[-1]
+    return name.split(".", 1)[0] if short else run_name(name)
 
 
 def _name(below: str, traces: Sequence[Item]) -> str:
-    """Return a job's name: its folder below the source, and its trace's name."""
-    stem = _digits_out(_stem(traces[0].path)).replace("#", "") if len(traces) > 1 else _stem(traces[0].path)
+    """Return a job's name: its folder below the source, and its trace's name without numbers of ranks."""
+    stem = _name_of_ranks([_stem(t.path) for t in traces])
     text = "/".join(p for p in (below, stem) if p) or "job"
     return "".join(c if c in _SAFE else "-" for c in text.replace("/", "--")).strip("-.") or "job"
+
+
+def _name_of_ranks(stems: Sequence[str]) -> str:
+    """Return the name that differs among ranks in numbers alone, without those numbers.
+
+    >>> _name_of_ranks(["Qwen1.5_rank0", "Qwen1.5_rank10"]), _name_of_ranks(["Qwen1.5_rank0"])
+    ('Qwen1.5_rank', 'Qwen1.5_rank0')
+    """
+    pieces = [["".join(run) for _, run in groupby(stem, str.isdigit)] for stem in stems]
+    if len({len(p) for p in pieces}) > 1:
+        return _digits_out(stems[0]).replace("#", "")
+    return "".join(p if len({q[i] for q in pieces}) == 1 else "" for i, p in enumerate(pieces[0]))

@@ -225,3 +225,9 @@ class Place:
         path = self.path(*segments)
         if self.files.get_file_info([path])[0].type == pafs.FileType.Directory:
             self.files.delete_dir(path)
+
+    def remove_file(self, *segments: str) -> None:
+        """Remove a file of this place, if it is there."""
+        path = self.path(*segments)
+        if self.item(path) is not None:
+            self.files.delete_file(path)

@@ -49,6 +49,7 @@ def ingest_job(job: Job, target: str, options: Mapping[str, Any]) -> dict[str, A
             error.message = error.message.replace(str(scratch / "run"), place.name)
             raise
         clock = run.info["clock"]
+        own = {str(path) for path in traces}
         figures = {
             "kernels": int(run.signatures.filter(pl.col("kind") == "kernel")["launches"].sum()),
             "gpus": [g or "" for g in run.devices["gpu"].to_list()],
@@ -59,7 +60,10 @@ def ingest_job(job: Job, target: str, options: Mapping[str, Any]) -> dict[str, A
             "start_ns": _start_ns(run.path) if clock["domain"] == "utc" else None,
             "bytes": sum(i.size for i in (*job.traces, *job.logs)),
             "sources": [i.path for i in (*job.traces, *job.logs)],
+            "from": "" if source.local else source.name,
+            "traces": [i.path for i in job.traces],
             "sha256": [s["sha256"] for s in run.info["sources"]],
+            "trace_sha256": [s["sha256"] for s in run.info["sources"] if s["path"] in own],
             "labels": dict(job.labels),
         }
         place.store(scratch / "run", RUNS, key(job.name))

@@ -20,7 +20,8 @@ from tracetool.tables.run import file_sha256
 from tracetool.tables.scopes import other_scopes_notes
 
 _ENDINGS = re.compile(
-    r"(?:\.nsys-rep|\.qdrep|\.sqlite|\.pt\.trace\.json|\.trace\.json|\.json|\.csv|\.db|\.rpd|\.pftrace|\.parquet)?(?:\.gz)?$"
+    r"(?:\.nsys-rep|\.qdrep|\.sqlite|\.pt\.trace\.json|\.trace\.json|\.json|\.csv|\.db|\.rpd|\.pftrace"
+    r"|\.perfetto-trace|\.xplane\.pb|\.parquet|\.tar)?(?:\.gz)?$"
 )
 
 
@@ -30,8 +31,16 @@ def default_out(trace: Path) -> Path:
     >>> default_out(Path("a/run.nsys-rep")).as_posix(), default_out(Path("t.pt.trace.json.gz")).as_posix()
     ('a/run.tracetool', 't.tracetool')
     """
-    stem = _ENDINGS.sub("", trace.name) or trace.name
-    return trace.parent / f"{stem}.tracetool"
+    return trace.parent / f"{run_name(trace.name)}.tracetool"
+
+
+def run_name(file_name: str) -> str:
+    """Return what a trace's run is called: its file's name without the endings that formats have.
+
+    >>> run_name("Qwen1.5-0.5B.pt.trace.json.gz"), run_name("step.1700.xplane.pb"), run_name(".json")
+    ('Qwen1.5-0.5B', 'step.1700', '.json')
+    """
+    return _ENDINGS.sub("", file_name) or file_name
 
 
 def check_name(path: Path) -> None:
