@@ -120,7 +120,7 @@ def test_name_energy_and_share_come_first_in_80_columns(
     headings = [line for line in lines if re.search(r"  energy[^:,]* \[", line)]
     assert headings
     assert all(
-        re.match(r"(clock \[MHz\] +)?\S+ +energy \S+( +\S+ \[J\])? +share", line) for line in headings
+        re.match(r"(clock \[MHz\] +)?\S+ +energy \S+( +\S+ \[J\])? +of run", line) for line in headings
     ), headings
 
 

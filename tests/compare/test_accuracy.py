@@ -80,7 +80,7 @@ def test_without_a_log_times_are_compared_and_energy_is_predicted_only() -> None
     assert rows["energy_j"].null_count() == rows.height
     assert rows["energy_predicted_j"].null_count() == 0
     assert row(rows, "total", "(compared)")["time_error_pct"] is not None
-    assert row(rows, "signature", "softmax")["share_pct"] == pytest.approx(100 * 0.072 / 0.408)
+    assert row(rows, "signature", "softmax")["kernel_share_pct"] == pytest.approx(100 * 0.072 / 0.408)
 
 
 def test_a_log_over_part_of_the_run_compares_the_launches_it_saw() -> None:

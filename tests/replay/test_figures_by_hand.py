@@ -179,12 +179,12 @@ def test_rates_of_a_group_are_set_under_its_roof() -> None:
          "measured_flops": [None] * 3, "measured_dram_bytes": [None] * 3},
         schema_overrides=dict.fromkeys(("measured_flops", "measured_dram_bytes"), pl.Float64),
     )  # fmt: skip
-    rows = _with_rates(grouped, GPU, GPU.clock_boost_mhz)
+    rows = _with_rates(grouped, GPU, GPU.clock_boost_mhz, 10.0)
     assert rows["tflops"].to_list() == pytest.approx([100.0, 100.0, None])
     assert rows["tbps"].to_list() == pytest.approx([10.0, 0.1, None])
     assert rows["duration_us"].to_list() == pytest.approx([2500.0, 125.0, 2500.0])
     assert rows["gflop_per_joule"].to_list()[:2] == pytest.approx([200.0, 50.0 / 3.0])
-    assert rows["share"].to_list() == pytest.approx([0.5, 0.3, 0.2])
+    assert rows["share"].to_list() == pytest.approx([0.25, 0.15, 0.1])
     memory, peak = 10.0 * GPU.dram_bytes_per_s, GPU.peak_flops("fp32", GPU.clock_boost_mhz)
     assert memory < peak * 1.1
     assert rows["roofline_share"].to_list() == pytest.approx([1e14 / min(memory, peak), 1e14 / peak, None])

@@ -124,7 +124,7 @@ def test_a_sweep_finds_points_on_the_front(run: Run) -> None:
     assert within["slowdown"] <= 0.1 + 1e-9
     assert (best["energy_saved_low"] <= best["energy_saved"]).all()
     assert swept_chart(made).caption.startswith("4 clocks")
-    assert made.families["share"].sum() == pytest.approx(1.0)
+    assert 0.9 < made.families["share"].sum() < 1.0  # of the run; its gaps belong to no family
 
 
 def test_each_signature_is_anchored_as_a_kernel_of_its_own(run: Run) -> None:

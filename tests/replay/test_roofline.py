@@ -23,7 +23,13 @@ def test_times_and_launches_are_the_runs(rates: tuple[tt.Run, tt.AchievedRates])
         run.kernels["duration_ns"].sum() * 1e-6, rel=1e-9
     )
     assert achieved.operators["launches"].sum() == run.kernels.height
-    assert achieved.operators["share"].sum() == pytest.approx(1.0)
+
+
+def test_shares_are_of_the_run_with_its_gaps(rates: tuple[tt.Run, tt.AchievedRates]) -> None:
+    run, achieved = rates
+    total = tt.energy_by(run, "family").frame.filter(pl.col("name") == "run")["energy_j"].item()
+    of_run = achieved.operators["energy_j"] / total
+    assert achieved.operators["share"].to_list() == pytest.approx(of_run.to_list(), rel=1e-6)
 
 
 def test_measured_energy_is_that_of_attribute(rates: tuple[tt.Run, tt.AchievedRates]) -> None:

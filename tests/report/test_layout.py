@@ -53,7 +53,7 @@ def test_a_table_fits_and_its_first_columns_stay(width: int) -> None:
     assert "energy [J]" in lines[0]
     assert len([line for line in lines if "(430..499)" in line]) == 1
     if width >= 60:
-        assert "share [%]" in lines[0]
+        assert "of run [%]" in lines[0]
     hidden = " ".join(" ".join(lines[4:]).split())
     for heading in ("time [ms]", "agrees", "power [W]", "launches", "basis"):
         assert heading in (lines[0] + hidden), "shown or named as hidden"
@@ -157,7 +157,7 @@ def test_rounding_errors_are_zero(unit: str) -> None:
 
 
 def test_energy_ranks_before_share_and_time() -> None:
-    order = ["energy [J]", "share [%]", "time [ms]", "agrees", "power [W]", "basis"]
+    order = ["energy [J]", "of run [%]", "time [ms]", "agrees", "power [W]", "basis"]
     assert sorted(order, key=rank_of) == order
 
 
@@ -172,7 +172,7 @@ def test_what_a_table_is_about_is_hidden_after_all_but_names_and_energy() -> Non
     console = Console(file=out, width=70, highlight=False, color_system=None)
     show_table(FRAME, console=console, about=["power_w", "basis"])
     assert "power [W]  basis" in out.getvalue().splitlines()[0]
-    assert "share [%]" in out.getvalue().split("hidden columns")[1]
+    assert "of run [%]" in out.getvalue().split("hidden columns")[1]
 
 
 def test_energy_is_kept_before_share_and_time_where_little_fits() -> None:
@@ -192,3 +192,9 @@ def test_the_text_that_names_rows_is_never_left_out() -> None:
     named = groups.with_columns(name=pl.lit("ampere_sgemm"))
     ranks = {shown.heading: shown.rank for shown in show_columns(named, {}, 30)}
     assert ranks["name"] == 0 < ranks["family"]
+
+
+def test_a_heading_says_of_what_a_share_is() -> None:
+    frame = pl.DataFrame({"name": ["a"], "share": [0.5], "time_share_pct": [2.0], "kernel_share_pct": [6.0]})
+    headings = [column.heading for column in show_columns(frame, {}, 80)]
+    assert headings == ["name", "of run [%]", "of time [%]", "of kernels [%]"]

@@ -59,7 +59,10 @@ def test_savings_have_intervals_and_logarithmic_axes_say_so(small: Path) -> None
 
 
 def test_energies_of_one_source_are_said_so(small: Path) -> None:
-    assert "idle gaps are not shown. All of this energy is predicted." in small.read_text("utf-8")
+    assert (
+        "idle gaps are not shown, and shares are of the run with them. All of this energy is predicted."
+        in small.read_text("utf-8")
+    )
 
 
 def test_hostile_names_are_text(small: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_report_without_a_power_log_says_so(tmp_path: Path) -> None:
 def test_the_json_report_holds_everything(tmp_path: Path) -> None:
     found = accuracy(frames.energies())
     made = json.loads(save_view(accuracy_view(found), tmp_path / "d.json").read_text("utf-8"))
-    assert made["schema"] == "accuracy/3"
+    assert made["schema"] == "accuracy/4"
     assert made["failed"] is True
     assert {k["name"] for k in made["kernels"]} == {"gemm_big", "softmax", "copy_kernel"}
     assert made["total"]["energy_error_pct"] == pytest.approx(found.total()["energy_error_pct"])

@@ -137,7 +137,7 @@ def accuracy_table(
     share = 100.0 * pl.col(figure) / of_kernels if of_kernels else pl.lit(None, dtype=pl.Float64)
     inside = pl.col("level").is_in(["gap", "copies"]).not_()
     return load_schema("accuracy").conform(
-        rows_of_all_levels.with_columns(pl.when(inside).then(share).alias("share_pct"))
+        rows_of_all_levels.with_columns(pl.when(inside).then(share).alias("kernel_share_pct"))
     )
 
 

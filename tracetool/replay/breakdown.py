@@ -42,8 +42,9 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
     DataFrame
         ``clock_mhz`` first. Time (``device_time_ms``) and energy are those of kernels and copies, so
         their sums are the totals of both; by ``family``, ``scope`` says which. By ``gap`` they are those
-        of the gaps, by ``power`` and by ``gap`` with others the whole run's, idle time in ``idle_ms``. What
-        names launches has their achieved rates too (:mod:`tracetool.replay.achieved`).
+        of the gaps, by ``power`` and by ``gap`` with others the whole run's, idle time in ``idle_ms``.
+        ``share`` is of the energy of the run, gaps included. What names launches has their achieved rates
+        too (:mod:`tracetool.replay.achieved`).
 
     Raises
     ------
@@ -62,6 +63,8 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
     blocks = []
     for j, total in enumerate(prediction.totals):
         block = make(prediction.replays, j, prediction)
+        if "share" in block.columns:  # of the run, as everywhere
+            block = block.with_columns((pl.col("energy_j") / total["energy_j"]).alias("share"))
         blocks.append(
             block.insert_column(0, pl.repeat(total["clock_mhz"], block.height, eager=True).alias("clock_mhz"))
         )

@@ -15,6 +15,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.interval import ENDS
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.measure.sampled_activity import SHARES, activity_by_signature
 from tracetool.replay.achieved import peak_of
 from tracetool.replay.measured_energy import attribute_or_note
@@ -93,7 +94,9 @@ def roofline(
     spec = load_gpu(predicted.gpu)
     rows = _rows(opened, predicted)
     notes = list(predicted.notes)
-    energy, energy_notes = _energy(opened, rows, gpu, power, tz)
+    energy, gaps_j, energy_notes = _energy(opened, rows, gpu, power, tz)
+    if gaps_j is None:
+        gaps_j = float(predicted.totals[0]["gap_energy_j"])
     rows = rows.join(energy, on="signature", how="left")
     notes += energy_notes
     measured = pl.col("measured_j").is_not_null()
@@ -126,14 +129,14 @@ def roofline(
     grouped = with_errors_of_work(grouped).with_columns(pl.col(list(SHARES)).fill_nan(None))
     notes += work_notes(grouped)
     table = load_schema("roofline").conform(
-        _with_rates(grouped, spec, clock_mhz).sort(
+        _with_rates(grouped, spec, clock_mhz, gaps_j).sort(
             ["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True
         )
     )
     return Roofline(table, predicted.gpu, clock_mhz, tuple(notes))
 
 
-def _with_rates(grouped: pl.DataFrame, spec: Gpu, clock_mhz: float) -> pl.DataFrame:
+def _with_rates(grouped: pl.DataFrame, spec: Gpu, clock_mhz: float, gaps_j: float) -> pl.DataFrame:
     """Return the groups with the rates they achieved, and the ceiling of the roofline above each."""
     peak = peak_of(grouped["dtype"], spec, clock_mhz)
     shaped = (pl.col("predicted_from") == "shapes") & (pl.col("time_ms") > 0)
@@ -147,7 +150,7 @@ def _with_rates(grouped: pl.DataFrame, spec: Gpu, clock_mhz: float) -> pl.DataFr
         (pl.col("measured_dram_bytes") / seconds / 1e12).alias("measured_tbps"),
         (flops / moved).alias("flop_per_byte"),
         (flops / pl.col("energy_j") / 1e9).alias("gflop_per_joule"),
-        (pl.col("energy_j") / pl.col("energy_j").sum()).alias("share"),
+        (pl.col("energy_j") / (pl.col("energy_j").sum() + gaps_j)).alias("share"),
         (pl.col("time_ms") * 1e3 / pl.col("launches")).alias("duration_us"),
     ).with_columns(
         (
@@ -203,13 +206,16 @@ def _rows(run: Run, predicted: PredictedRun) -> pl.DataFrame:
 
 def _energy(
     run: Run, rows: pl.DataFrame, gpu: str | None, power: Sequence[Path], tz: str | None
-) -> tuple[pl.DataFrame, list[str]]:
-    """Return the measured energy of each signature over all GPUs, where the log determines it, and notes."""
+) -> tuple[pl.DataFrame, float | None, list[str]]:
+    """Return the measured energy of each signature over all GPUs, that of the gaps, and notes.
+
+    Only what the log determines: signatures without are absent, gaps None. [J]
+    """
     columns: dict[str, Any] = {"signature": pl.Int64, **{f"measured{e}_j": pl.Float64 for e in ENDS}}
     empty = pl.DataFrame(schema=columns)
     attributed, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
     if attributed is None:
-        return empty, why_not
+        return empty, None, why_not
     summed_rows = attributed.energy.filter(
         pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null()
     )
@@ -218,4 +224,6 @@ def _energy(
     )
     with_times = summed.join(rows.select("signature", "time_ms"), on="signature")
     near = (pl.col("duration_ns") * 1e-6 - pl.col("time_ms")).abs() < 0.02 * pl.col("time_ms")
-    return with_times.filter(near).select(list(columns)), list(attributed.notes)
+    gaps = measured_scopes(run, attributed.energy).get("gaps", {})
+    gaps_j = 100.0 * gaps["energy_j"] / gaps["measured_pct"] if gaps.get("measured_pct") else None
+    return with_times.filter(near).select(list(columns)), gaps_j, list(attributed.notes)

@@ -30,7 +30,7 @@ def family_choices(
     Returns
     -------
     DataFrame, one row per family (attention by phase), highest energy first
-        ``family``, ``share`` of the energy of kernels and copies at that clock, ``best_clock_mhz``,
+        ``family``, ``share`` of the energy of the run, gaps included, at that clock, ``best_clock_mhz``,
         ``energy_saved`` with its interval, ``slowdown`` there; ``within_clock_mhz``,
         ``within_saved``. Gaps belong to no family.
     """
@@ -69,7 +69,9 @@ def family_choices(
             }
         )
     choices = pl.DataFrame(rows).sort("energy_mj", descending=True)
-    share = (pl.col("energy_mj") / pl.col("energy_mj").sum()).alias("share")
+    clocks = np.array([total["clock_mhz"] for total in prediction.totals])
+    run_j = prediction.totals[int(np.argmin(np.abs(clocks - reference_mhz)))]["energy_j"]
+    share = (1e-3 * pl.col("energy_mj") / run_j).alias("share")
     return (
         choices.with_columns(share).drop("energy_mj").select("family", "share", pl.exclude("family", "share"))
     )

@@ -123,7 +123,7 @@ def _setting(accuracy: Accuracy) -> str:
 
 
 def _people(accuracy: Accuracy, levels: tuple[str, ...], *, compared_only: bool = False) -> pl.DataFrame:
-    timed = ["share_pct", "time_ms", "time_error_pct"]
+    timed = ["kernel_share_pct", "time_ms", "time_error_pct"]
     if accuracy.measured:
         keep = ["name", "energy_j", "energy_low_j", "energy_high_j", "energy_error_pct", "agrees", *timed]
         keep += ["energy_predicted_j", "power_w", "power_predicted_w", "launches"]
@@ -144,7 +144,7 @@ def document(accuracy: Accuracy) -> dict[str, Any]:
     rows = {level: _rows(accuracy.table, level) for level in ("total", "gap", "family", "signature")}
     scopes = accuracy.table.filter(pl.col("level").is_in(["kernels", "copies", "gap"])).to_dicts()
     return {
-        "schema": "accuracy/3",
+        "schema": "accuracy/4",
         "run": accuracy.run,
         "gpu": accuracy.gpu,
         "clock_mhz": accuracy.clock_mhz,

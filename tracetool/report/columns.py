@@ -27,6 +27,8 @@ _LADDERS: Final = (
     (("µg", 1e-6), ("mg", 1e-3), ("g", 1.0), ("kg", 1e3), ("t", 1e6)),
     (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
 )
+#: Shares by the name of their column, and how people read of what they are.
+_SHARES: Final = {"share": "of run", "time share": "of time", "kernel share": "of kernels"}
 #: Longer texts may break into lines; shorter ones keep theirs. [letters]
 _LONG: Final = 32
 #: A figure with its unit or its interval, or a range of two, written out already.
@@ -151,6 +153,7 @@ def _is_end(column: str, names: set[str]) -> bool:
 
 def _heading(base: str, unit: str) -> str:
     words = base.replace("_", " ")
+    words = _SHARES.get(words, words)
     return f"{words} [{unit}]" if unit else words
 
 

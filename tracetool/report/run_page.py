@@ -122,6 +122,11 @@ class RunPage:
         rows = self.rows if which is None else self.rows.filter(which)
         return float(rows["energy_j"].sum())
 
+    def run_energy_j(self) -> float:
+        """Return the energy of the run, gaps included: what all shares are of. [J]"""
+        spent = None if self.budget is None else self.budget.together().row(-1, named=True)["energy_j"]
+        return float(spent or self.total.get("energy_j") or self.energy_j())
+
     @property
     def families(self) -> list[str]:
         """Families in order of energy: the order of colors in every picture."""

@@ -52,7 +52,7 @@ def agreement(page: RunPage) -> Section:
         "energy_predicted_high_j",
         pl.col("energy_error_pct").round(1),
         "agrees",
-        "share_pct",
+        "kernel_share_pct",
         "time_ms",
         pl.col("time_error_pct").round(1),
     )

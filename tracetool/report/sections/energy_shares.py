@@ -29,17 +29,18 @@ def where(page: RunPage) -> Section | None:
     if not any(p.height for p in page.parts.values()):
         return None
     colors = family_colors(page.families)
-    tabs = []
+    tabs, run_j = [], page.run_energy_j() or 1.0
     for i, (key, rows) in enumerate(page.parts.items()):
         largest_parts = _largest(rows)
         if not largest_parts:
             continue
         checked = " checked" if i == 0 else ""
+        picture = treemap(largest_parts, colors, _SAID[key], total_j=run_j)
         tabs.append(
             f'<input type="radio" name="where" id="where-{key}"{checked}>'
             f'<label for="where-{key}">by {escape.html(_SAID[key])}</label>'
-            f'<div class="tab">{picture_html(treemap(largest_parts, colors, _SAID[key]), f"Energy by {key}")}'
-            f"{table_html(_groups(rows, key), f'Energy by {_SAID[key]}, largest first')}</div>"
+            f'<div class="tab">{picture_html(picture, f"Energy by {key}")}'
+            f"{table_html(_groups(rows, key, run_j), f'Energy by {_SAID[key]}, largest first')}</div>"
         )
     shown = [(f, c) for f, c in colors.items() if c != OTHER]
     if len(shown) < len(colors):
@@ -51,7 +52,7 @@ def where(page: RunPage) -> Section | None:
     return Section(
         "where",
         "Where the joules go",
-        f"Areas are joules; idle gaps are not shown. {known}.",
+        f"Areas are joules; idle gaps are not shown, and shares are of the run with them. {known}.",
         f'<div class="tabs">{"".join(tabs)}</div>{legend_html(shown)}',
     )
 
@@ -78,14 +79,13 @@ def _largest(rows: pl.DataFrame) -> list[Part]:
     return [Part(*row) for row in both.iter_rows()]
 
 
-def _groups(rows: pl.DataFrame, key: str) -> pl.DataFrame:
-    total = rows["energy_j"].sum() or 1.0
+def _groups(rows: pl.DataFrame, key: str, run_j: float) -> pl.DataFrame:
     return (
         rows.group_by("group", maintain_order=True)
         .agg(pl.col("energy_j").sum(), pl.col("name").n_unique().alias("kernels"))
         .sort("energy_j", "group", descending=[True, False])
         .head(15)
-        .with_columns((100.0 * pl.col("energy_j") / total).round(1).alias("share_pct"))
+        .with_columns((100.0 * pl.col("energy_j") / run_j).round(1).alias("share_pct"))
         .select(pl.col("group").alias(key), "energy_j", "share_pct", "kernels")
     )
 
@@ -160,15 +160,24 @@ def _worst(row: float, largest: float, smallest: float, side: float) -> float:
 
 
 def treemap(
-    parts: Sequence[Part], colors: Mapping[str, str], by: str, *, width: float = 960, height: float = 460
+    parts: Sequence[Part],
+    colors: Mapping[str, str],
+    by: str,
+    *,
+    total_j: float | None = None,
+    width: float = 960,
+    height: float = 460,
 ) -> str:
-    """Return the picture of energies by group and, inside each group, by part."""
+    """Return the picture of energies by group and, inside each group, by part.
+
+    Shares are of ``total_j``, by default of all parts. [J]
+    """
     groups: dict[str, list[Part]] = {}
     for part in parts:
         if part.energy_j > 0:
             groups.setdefault(part.group, []).append(part)
     ordered = sorted(groups.items(), key=lambda g: -sum(p.energy_j for p in g[1]))
-    total = sum(p.energy_j for _, inside in ordered for p in inside)
+    total = total_j or sum(p.energy_j for _, inside in ordered for p in inside)
     largest = "; ".join(
         f"{escape.name(name, 60)} {100 * sum(p.energy_j for p in inside) / total:.0f} %"
         for name, inside in ordered[:5]

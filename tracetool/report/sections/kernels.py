@@ -21,7 +21,7 @@ _NAME = 240
 #: Column, heading, digits (None: text).
 COLUMNS: Final = (
     ("name", "kernel", None), ("energy_j", "energy [J]", 4), ("energy_low_j", "low", 3),
-    ("energy_high_j", "high", 3), ("share_pct", "share [%]", 3), ("time_ms", "time [ms]", 4),
+    ("energy_high_j", "high", 3), ("share_pct", "of run [%]", 3), ("time_ms", "time [ms]", 4),
     ("launches", "launches", 0), ("power_w", "power [W]", 3), ("family", "family", None),
     ("operator", "operator", None), ("energy_error_pct", "energy error [%]", 3),
     ("time_error_pct", "time error [%]", 3), ("bound", "bound by", None), ("source", "energy is", None),
@@ -31,7 +31,7 @@ COLUMNS: Final = (
 
 def kernel_rows(page: RunPage) -> pl.DataFrame:
     """Return the rows the page lists."""
-    total = page.energy_j() or 1.0
+    total = page.run_energy_j() or 1.0
     shown = page.rows.head(MOST_ROWS).with_columns(
         (100.0 * pl.col("energy_j") / total).alias("share_pct"),
         *(
@@ -61,11 +61,10 @@ def kernels(page: RunPage) -> Section:
         for row in rows.head(_FIRST).iter_rows()
     )
     more = page.rows.height - rows.height
-    total_j = page.energy_j() or 1.0
-    listed = float(page.rows.head(MOST_ROWS)["energy_j"].sum())
+    total_j = page.run_energy_j() or 1.0
+    left_j = float(page.rows.slice(MOST_ROWS)["energy_j"].sum())
     tail = (
-        f" The {more:,} smallest ({100 * (1 - listed / total_j):.2g} % of the energy)"
-        " are in the data outputs only."
+        f" The {more:,} smallest ({100 * left_j / total_j:.2g} % of the run) are in the data outputs only."
         if more > 0
         else ""
     )

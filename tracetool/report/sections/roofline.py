@@ -30,7 +30,7 @@ def roof(page: RunPage) -> Section | None:
     rows = page.rows.filter((pl.col("flops") > 0) & (pl.col("dram_bytes") > 0) & (pl.col("time_ms") > 0))
     if not rows.height or not page.ceilings.bytes_per_s:
         return None
-    total = page.energy_j() or 1.0
+    total = page.run_energy_j() or 1.0
     rows = rows.head(_MOST_DOTS).with_columns(
         (pl.col("flops") / pl.col("dram_bytes")).alias("intensity"),
         (pl.col("flops") * pl.col("launches") / (pl.col("time_ms") / 1e3)).alias("rate"),
@@ -134,7 +134,7 @@ def _dots(
             "said": [
                 f"{number(float(intensity[i]), 3)} FLOP/B, {number(float(rate[i]) / 1e12, 3)} TFLOP/s,"
                 f" {number(float(power_w[i]), 3)} W,"
-                f" {100 * float(np.nan_to_num(share[i])):.2g} % of the energy"
+                f" {100 * float(np.nan_to_num(share[i])):.2g} % of the run's energy"
                 for i in rows
             ],
         },

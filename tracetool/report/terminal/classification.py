@@ -20,7 +20,12 @@ def print_families(shares: pl.DataFrame, written: Sequence[str | os.PathLike[str
     timed = "time_ms" in shares.columns
     total = float(shares["time_ms"].sum()) if timed else float(shares["rows"].sum())
     grid = Table("family")
-    for heading in ("share", *(["time ms"] if timed else []), "launches" if timed else "rows", "names"):
+    for heading in (
+        "of time" if timed else "of rows",
+        *(["time ms"] if timed else []),
+        "launches" if timed else "rows",
+        "names",
+    ):
         grid.add_column(heading, justify="right")
     for row in shares.iter_rows(named=True):
         pct = 100.0 * (row["time_ms"] if timed else row["rows"]) / total if total else 0.0

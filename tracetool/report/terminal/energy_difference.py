@@ -18,7 +18,7 @@ def print_energy_difference(of: EnergyDifference, written: Sequence[str | os.Pat
     """Print the change by cause, largest first, then each cause with what shows it."""
     screen = open_console()
     say_plain(screen, headline(of), "bold")
-    headers = {"change_j": f"change [J a {of.unit}]"}
+    headers = {"change_j": f"change [J a {of.unit}]", "share_pct": "of change"}
     show_causes(screen, of.totals, ("change_j", "change_low_j", "change_high_j", "share"), headers)
     for place, cause in enumerate(causes_of_change(of), start=1):
         names = [row[c] for row in cause.evidence for c in ("operator", "name") if row[c]]

@@ -85,7 +85,7 @@ def print_answer(title: str, table: pl.DataFrame, written: Sequence[str | os.Pat
         shown = shown.with_columns(pl.col("name").fill_null("(not known)"))
     say(screen, title if table.height else f"{title}: none", "bold")
     if table.height:
-        show_table(shown, console=screen)
+        show_table(shown, console=screen, headers={"share_pct": "of all"})
     if "measured_pct" in table.columns and table["energy_j"].count():
         say(screen, _measured_share(table))
     for path in written:

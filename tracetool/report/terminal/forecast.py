@@ -191,7 +191,7 @@ def _print_families(operators: pl.DataFrame, work: str) -> None:
     from tracetool.report.layout import Table
 
     grid = Table(title=f"Where the joules go (one {work} of one GPU)", all_with="--json")
-    for head in ("family", "energy J", "share", "time ms", "time share"):
+    for head in ("family", "energy J", "of energy", "time ms", "of time"):
         grid.add_column(head, justify="left" if head == "family" else "right")
     sums = operators.group_by("family", maintain_order=True).agg(
         pl.col("energy_j").sum(), pl.col("time_ms").sum(), pl.col("energy_share_pct").sum()
@@ -214,7 +214,7 @@ def _print_operators(operators: pl.DataFrame) -> None:
     from tracetool.report.layout import Table
 
     grid = Table(title="Operators of most energy", all_with="--json")
-    for head in ("module", "energy J", "share", "time ms", "launches", "shape", "basis"):
+    for head in ("module", "energy J", "of energy", "time ms", "launches", "shape", "basis"):
         grid.add_column(head, justify="left" if head in ("module", "shape", "basis") else "right")
     for row in operators.head(_OPERATORS_SHOWN).to_dicts():
         grid.add_row(

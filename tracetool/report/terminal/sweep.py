@@ -68,7 +68,7 @@ def print_swept(swept: Swept, written: Sequence[str | os.PathLike[str]]) -> None
     grid = Table(title="Each family alone, idle gaps excluded")
     for head in (
         "family",
-        "share",
+        "of run",
         "best MHz",
         "energy saved",
         "slowdown",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _HEADERS: Final = {
     "name": "part",
-    "share": "share",
-    "time_share": "of time",
     "power_w": "mean power",
     "energy_more_pct": "vs others",
     "wait_energy_j": "waiting",
