@@ -44,7 +44,7 @@ def test_a_summary_says_once_how_long_the_gpu_was_throttled(
     tt.summary(logged).show()
     printed = capsys.readouterr().out
     assert printed.count("throttled for") == 1
-    assert "idle: dependency  0.0010 (0.0009..0.0011)       <0.1" in printed
+    assert "idle: dependency  0.0010 (0.0009..0.0011)        <0.1" in printed
 
 
 def test_an_assumed_clock_on_one_side_is_no_change_of_energy(logged: tt.Run, bare: tt.Run) -> None:

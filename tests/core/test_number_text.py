@@ -25,5 +25,27 @@ def test_fewer_figures_and_places_round_alike() -> None:
 
 def test_what_is_said_of_several_gpus_in_the_same_words_is_said_once() -> None:
     said = [f"GPU {i}: beat: {'100.0' if i != 10 else '99.96'} ms" for i in range(16)]
-    assert of_gpus(said) == ["GPUs 0 to 9, 11 to 15: beat: 100.0 ms", "GPU 10: beat: 99.96 ms"]
+    assert of_gpus(said) == ["GPUs 0 to 15: beat: 99.96 to 100.0 ms"]
     assert of_gpus(["one", "two", "one"]) == ["one", "two"]
+
+
+def test_sentences_of_many_gpus_that_differ_in_figures_give_ranges() -> None:
+    shifted = [
+        "timeline shifted by +3.1 ms (90 %: +2.7 to +3.4)",
+        "timeline shifted by +20.1 ms (90 %: +19.8 to +20.3)",
+    ]
+    two = [f"GPU {gpu}: {said}" for gpu, said in enumerate(shifted)]
+    assert of_gpus(two) == two  # each is said where there are two
+    three = [*two, "GPU 2: timeline shifted by -1.0 ms (90 %: -1.2 to +0.1)"]
+    assert of_gpus(three) == ["GPUs 0 to 2: timeline shifted by -1.0 to +20.1 ms (90 %: -1.2 to +20.3)"]
+
+
+def test_figures_in_names_are_no_ranges() -> None:
+    said = [
+        f"GPU {i}: {24 + i % 2} ms of NVIDIA H{100 if i else 200} 80GB (yang-sc24), 1,{i}00 W"
+        for i in range(4)
+    ]
+    assert of_gpus(said) == [
+        "GPU 0: 24 ms of NVIDIA H200 80GB (yang-sc24), 1,000 W",
+        "GPUs 1 to 3: 24 to 25 ms of NVIDIA H100 80GB (yang-sc24), 1,100 to 1,300 W",
+    ]

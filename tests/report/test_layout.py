@@ -144,9 +144,9 @@ def test_a_pipe_gets_sentences_whole_and_tables_of_100(
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(-1e-7, "-1e-07"), (1e-7, "1e-07"), (-0.0000004, "-4e-07"), (0.0, "0"), (-0.5, "-0.500000")],
+    [(-1e-7, ">-0.000001"), (1e-7, "<0.000001"), (-0.0000006, "-0.000001"), (0.0, "0"), (-0.5, "-0.500000")],
 )
-def test_tiny_figures_are_plain(value: float, text: str) -> None:
+def test_tiny_figures_are_below_the_last_decimal(value: float, text: str) -> None:
     assert number(value, places=6) == text
 
 
@@ -198,3 +198,10 @@ def test_a_heading_says_of_what_a_share_is() -> None:
     frame = pl.DataFrame({"name": ["a"], "share": [0.5], "time_share_pct": [2.0], "kernel_share_pct": [6.0]})
     headings = [column.heading for column in show_columns(frame, {}, 80)]
     assert headings == ["name", "of run [%]", "of time [%]", "of kernels [%]"]
+
+
+def test_a_figure_that_rounds_to_zero_has_no_interval_of_zeros() -> None:
+    frame = pl.DataFrame(
+        {"energy_j": [42000.0, 0.008], "energy_low_j": [41000.0, 0.007], "energy_high_j": [43000.0, 0.009]}
+    )
+    assert show_columns(frame, {}, 80)[0].cells == ["42.00 (41.0..43.0)", "<0.001"]

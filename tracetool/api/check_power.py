@@ -76,8 +76,12 @@ class PowerCheck(Result):
             for row in self.findings.iter_rows(named=True)
         )
         title = f"Power log: {self.verdict}"
+        several = self.findings["device"].drop_nulls().n_unique() > 1
+        shown = self.findings
+        if several:
+            shown = pl.DataFrame(self.checked.results(), ["verdict", "check", "result"], orient="row")
         reasons = tuple(Line(reason, "warning") for reason in self.reasons)
-        blocks: tuple[Line | Grid, ...] = (Line(title, "headline"), *reasons, Grid(self.findings))
+        blocks: tuple[Line | Grid, ...] = (Line(title, "headline"), *reasons, Grid(shown))
         return View(title, self.findings, load_schema("power_check"), blocks, cases=cases)
 
     def show(self, written: Sequence[PathLike] = ()) -> None:

@@ -27,8 +27,10 @@ _LADDERS: Final = (
     (("µg", 1e-6), ("mg", 1e-3), ("g", 1.0), ("kg", 1e3), ("t", 1e6)),
     (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
 )
-#: Shares by the name of their column, and how people read of what they are.
-_SHARES: Final = {"share": "of run", "time share": "of time", "kernel share": "of kernels"}
+#: Columns that people read in other words: shares say of what they are.
+_WORDS: Final = {
+    "share": "of run", "time share": "of time", "kernel share": "of kernels", "device": "GPU"
+}  # fmt: skip
 #: Longer texts may break into lines; shorter ones keep theirs. [letters]
 _LONG: Final = 32
 #: A figure with its unit or its interval, or a range of two, written out already.
@@ -153,7 +155,7 @@ def _is_end(column: str, names: set[str]) -> bool:
 
 def _heading(base: str, unit: str) -> str:
     words = base.replace("_", " ")
-    words = _SHARES.get(words, words)
+    words = _WORDS.get(words, words)
     return f"{words} [{unit}]" if unit else words
 
 
@@ -169,12 +171,10 @@ def _with_interval(
         if v is None:
             cells.append("")
             continue
-        ends = (
-            ""
-            if a is None or b is None
-            else f" ({number(a * factor, 3, places)}..{number(b * factor, 3, places)})"
-        )
-        cells.append(number(v * factor, 4, places) + ends)
+        shown = number(v * factor, 4, places)
+        ends = [] if a is None or b is None else [number(end * factor, 3, places) for end in (a, b)]
+        alike = shown[0] in "<>" and set(ends) == {shown}  # all three round to zero
+        cells.append(f"{shown} ({ends[0]}..{ends[1]})" if ends and not alike else shown)
     return Shown(_headed(header, base, shown_unit), cells, True)
 
 

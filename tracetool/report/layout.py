@@ -32,7 +32,7 @@ _LONGEST_CELL: Final = 1000
 _OTHER: Final = 6
 #: Ranks of columns by what is in their names or headings; the first that matches counts.
 _RANKS: Final = (
-    (0, re.compile(r"^(name|kernel|class)$|^(clock|best) MHz$|^cap W$")),
+    (0, re.compile(r"^(name|kernel|class|GPU)$|^(clock|best) MHz$|^cap W$")),
     (2, re.compile(r"^((kernel )?share|saved|of (run|kernels|all|change))\b|^energy (change|error) pct$")),
     (3, re.compile(r"^time error pct$")),
     (5, re.compile(r"\bmeasured\b")),

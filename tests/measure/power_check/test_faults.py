@@ -297,3 +297,20 @@ def test_whole_logs_without_a_trace_can_be_used(data: Path) -> None:
             judged[path.name] = Logged(telemetry, {}, None).checked()
     assert len(judged) >= 8
     assert not {n: c.sentence() for n, c in judged.items() if c.verdict == "unusable"}
+
+
+def test_gpus_with_the_same_result_share_one_row() -> None:
+    rows = [
+        {"device": gpu, "check": check, "verdict": verdict, "value": None, "unit": None, "reason": reason}
+        for gpu in range(8)
+        for check, verdict, reason in (
+            ("gaps", "good", "no gaps between readings"),
+            ("range", "good" if gpu < 7 else "unusable", f"highest reading {600 + gpu}.0 W"),
+        )
+    ]
+    checked = CheckedPower("unusable", pl.DataFrame(rows))
+    assert checked.results() == [
+        ("unusable", "range", "GPU 7: highest reading 607.0 W"),
+        ("good", "gaps", "GPUs 0 to 7: no gaps between readings"),
+        ("good", "range", "GPUs 0 to 6: highest reading 600.0 to 606.0 W"),
+    ]

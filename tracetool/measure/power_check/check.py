@@ -78,6 +78,20 @@ class CheckedPower:
             ]
         )
 
+    def results(self) -> list[tuple[str, str, str]]:
+        """Return verdict, check and result, the worst first; GPUs with the same result share one row."""
+        several = self.findings["device"].drop_nulls().n_unique() > 1
+        rank = pl.col("verdict").replace_strict({"unusable": 0, "usable": 1, "good": 2}, return_dtype=pl.Int8)
+        of_checks = self.findings.group_by("verdict", "check", maintain_order=True).agg("device", "reason")
+        rows = []
+        for verdict, check, devices, reasons in of_checks.sort(rank, maintain_order=True).iter_rows():
+            said = [
+                f"GPU {device}: {reason}" if several and device is not None else reason
+                for device, reason in zip(devices, reasons, strict=True)
+            ]
+            rows += [(verdict, check, text) for text in of_gpus(said)]
+        return rows
+
     def covered(self) -> dict[int, float]:
         """Return the share of its work's time that the log covers, of each GPU by the log's number. [1]"""
         rows = self.findings.filter((pl.col("check") == "coverage") & pl.col("value").is_not_null())

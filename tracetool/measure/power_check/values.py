@@ -54,7 +54,7 @@ def readings_range(case: LogCase) -> Finding:
             f"reads {number(top_w)} W, {case.gpu.name} is limited to {number(limit_w)} W: another GPU's log?"
         )
         return Finding("range", "unusable", reason, top_w, "W")
-    return Finding("range", "good", f"up to {number(top_w)} W", top_w, "W")
+    return Finding("range", "good", f"highest reading {number(top_w)} W", top_w, "W")
 
 
 def resolution_w(case: LogCase) -> float:

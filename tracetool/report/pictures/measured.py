@@ -100,7 +100,10 @@ def attributed_bars(energy: pl.DataFrame) -> Chart:
     named = with_distinct_names(energy.filter(pl.col("duration_ns") > 0))
     rows = named.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(_MOST_BARS)
     ends = [rows[c].fill_null(np.nan).to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j")]
-    return energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2], rows["identified"].to_list())
+    names = rows["class"]
+    if rows["device"].n_unique() > 1:
+        names = rows.select(pl.format("GPU {}: {}", "device", "class")).to_series()
+    return energy_bars(names.to_list(), ends[0], ends[1], ends[2], rows["identified"].to_list())
 
 
 def energy_bars(

@@ -83,7 +83,10 @@ def print_attributed(
     ran = with_distinct_names(ran)
     waited = ran["wait_energy_j"].null_count() < ran.height
     shown = (*_SHOWN[:4], *_WAITED, *_SHOWN[4:]) if waited else _SHOWN
-    rows, prices = beside_energy(ran.select(shown), tariff)
+    rows = ran.select(shown)
+    if ran["device"].n_unique() > 1:  # kernels of one name, each on its GPU
+        rows.insert_column(1, ran["device"].alias("GPU"))
+    rows, prices = beside_energy(rows, tariff)
     show_table(rows, console=screen, headers=prices)
     if attribution.windows is not None:
         windows, prices = beside_energy(attribution.windows, tariff)

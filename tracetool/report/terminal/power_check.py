@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from tracetool.report.sentences import open_console, say
 
 if TYPE_CHECKING:
@@ -17,13 +15,10 @@ _STYLES: Final = {"good": "bold", "usable": "bold yellow", "unusable": "bold red
 
 
 def print_checked_power(checked: CheckedPower, written: Sequence[str | os.PathLike[str]]) -> None:
-    """Print the verdict, then a line per check and GPU, the worst first."""
+    """Print the verdict, then a line per check, the worst first; GPUs with the same result share one."""
     screen = open_console()
     say(screen, f"Power log: {checked.verdict}", _STYLES[checked.verdict])
-    several = checked.findings["device"].drop_nulls().n_unique() > 1
-    rank = pl.col("verdict").replace_strict({"unusable": 0, "usable": 1, "good": 2}, return_dtype=pl.Int8)
-    for row in checked.findings.sort(rank, maintain_order=True).iter_rows(named=True):
-        gpu = f"GPU {row['device']} " if several and row["device"] is not None else ""
-        say(screen, f"  {row['verdict']:<9} {gpu}{row['check']}: {row['reason']}")
+    for verdict, check, result in checked.results():
+        say(screen, f"  {verdict:<9} {check}: {result}")
     for path in written:
         say(screen, f"wrote {path}")

@@ -113,8 +113,8 @@ def _print_devices(totals: Sequence[dict[str, Any]]) -> None:
 
 
 def number(value: float) -> str:
-    """Return a number as other commands do: four digits, thousands separated, tiny ones with an exponent."""
-    return significant(value) if value == 0 or abs(value) >= 1e-3 else f"{value:.2e}"
+    """Return a number as other commands do: four digits, thousands separated, tiny ones with six decimals."""
+    return significant(value) if value == 0 or abs(value) >= 1e-3 else significant(value, 3, 6)
 
 
 def _with_range(record: dict[str, Any], stem: str, unit: str, factor: float) -> str:
