@@ -122,3 +122,15 @@ def test_a_run_without_a_place_stands_beside_its_trace(samples: Path, tmp_path: 
     trace.write_bytes((samples / trace.name).read_bytes())
     assert tt.ingest(trace, gpu="mi300x").path == tmp_path / "mi300x_kernel_trace.tracetool"
     assert "beside the first trace" in str(tt.ingest.__doc__)
+
+
+def test_a_forecast_takes_the_words_of_other_functions() -> None:
+    model = {"model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 2,
+             "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 1000,
+             "torch_dtype": "bfloat16"}  # fmt: skip
+    asked: dict[str, Any] = {"gpu": "h100-sxm", "mode": "decode", "bs": 4, "isl": 100}
+    columns = tt.forecast(model, **asked, clock_mhz=1200, power_cap_w=400, token_budget=4096)
+    words = tt.forecast(model, **asked, clock=1200, power_cap=400, max_num_batched_tokens=4096)
+    assert words.frame.equals(columns.frame)
+    with pytest.raises(tt.BadInput, match="clock and clock_mhz are the same"):
+        tt.forecast(model, **asked, clock=1200, clock_mhz=1300)

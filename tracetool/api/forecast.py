@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -152,8 +152,10 @@ def forecast(
         and ``osl`` (tokens of a prompt and of its answer), ``bs`` (requests that run at once; sequences of a
         micro batch), ``gbs`` and ``seq`` (sequences of a step of training and tokens of each), ``tp``,
         ``pp``, ``dp``, ``ep``, ``cp``, ``gpus``, ``stack``, ``dtype`` and ``kv_dtype`` (number formats of
-        weights, and of the keys and values a request keeps), ``clock_mhz`` [MHz], ``power_cap_w`` [W],
-        ``host_us`` [us], ``set`` (numbers of the GPU that are changed, as ``{"sm_count": 160}``).
+        weights, and of the keys and values a request keeps), ``clock`` and ``mem_clock`` [MHz],
+        ``power_cap`` [W], ``max_num_batched_tokens``, ``host_us`` [us], the columns of a table too
+        (``clock_mhz``, ``mem_clock_mhz``, ``power_cap_w``, ``token_budget``),
+        ``set`` (numbers of the GPU that are changed, as ``{"sm_count": 160}``).
         None for what is not given. Several values (a list, or a text such as ``"1,8,64"`` or
         ``"900:1980:90"``) ask for every combination: ``best`` then names those of least energy.
 
@@ -187,6 +189,7 @@ def forecast(
     """
     from tracetool.forecast.tables import is_table
 
+    case = _by_column(case)
     allowed = stated_share(slowdown, "--slowdown")
     if check and compare is not None:
         raise BadInput("check: not together with compare", "ask for one of them")
@@ -203,6 +206,25 @@ def forecast(
         model: Any = source
         forecasted = replace(forecasted, checked=check_model(model))
     return ForecastResult(forecasted, tariff)
+
+
+#: Keywords that other functions and the command line have, and the columns of a table for them.
+_KEYWORDS: Final = {
+    "clock": "clock_mhz", "mem_clock": "mem_clock_mhz", "power_cap": "power_cap_w",
+    "max_num_batched_tokens": "token_budget",
+}  # fmt: skip
+
+
+def _by_column(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is asked for by the names that columns of a table have."""
+    for word, column in _KEYWORDS.items():
+        if case.get(word) is not None and case.get(column) is not None:
+            raise BadInput(f"{word} and {column} are the same", "give one of them")
+    return {
+        _KEYWORDS.get(name, name): value
+        for name, value in case.items()
+        if value is not None or name not in _KEYWORDS
+    }
 
 
 def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
