@@ -107,8 +107,8 @@ class Law:
         "vendor/number" holds beside that of the vendor, on those whose warps have so many lanes, or whose SMs
         so many bytes of shared memory.
     own_memory : bool
-        Whether such rows reach no more of their memory than a stream measured on the GPU, as its file states
-        it, where only other vendors' GPUs lend any coefficients.
+        Whether, where only other vendors' GPUs lend any coefficients, the share of its memory that the GPU's
+        file states counts beside theirs.
     pin : callable, optional
         Rows of the same work that state the sizes a library would choose with these coefficients: a fit
         varies the coefficients about them without choosing anew.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -21,7 +22,7 @@ from tracetool.model.calibration_scope import fitted_to
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
 _NEAR, _SLOWED = prior_number("carried_time.near"), prior_number("carried_time.slowed")
-_WEIGHT = prior_number("carried_time.weight")
+_WEIGHT, _LIMITED = prior_number("carried_time.weight"), prior_number("carried_time.limited")
 #: What a transfer adds to either side of a law's band, ln of a factor, by law.
 _TRANSFER_SPREAD: Final = prior_table("carried_time.spread")
 
@@ -107,8 +108,10 @@ def _of_vendor(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, fl
     for kind in ("", f"/{gpu.warp_size}", f"/{gpu.shared_bytes_per_sm:.0f}"):
         values |= law.by_vendor.get(gpu.vendor + kind, {})
     if law.own_memory:
-        reached = values.get("dram_efficiency", law.priors["dram_efficiency"].value)
-        values["dram_efficiency"] = min(reached, gpu.dram_efficiency)
+        lent_share = values.get("dram_efficiency", law.priors["dram_efficiency"].value)
+        own_share = min(lent_share, gpu.dram_efficiency)
+        between = math.sqrt(lent_share * own_share)
+        values["dram_efficiency"] = own_share if own_share < _LIMITED else between
     return MappingProxyType(values)
 
 
