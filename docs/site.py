@@ -95,6 +95,7 @@ site_dir: site
 use_directory_urls: false
 hooks: [site_math.py]
 extra_css: [docs/site.css]
+extra_javascript: [docs/site.js]
 theme:
   name: material
   font: false

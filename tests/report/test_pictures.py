@@ -230,8 +230,7 @@ def test_bars_of_one_kernel_in_two_shapes_have_names_of_their_own() -> None:
     name = "a_kernel_of_a_long_name_that_is_cut_in_a_chart"
     rows = {"class": [name, name, "norm"], "signature": [4, 7, 2], "duration_ns": [9, 5, 2],
             "device": [0, 0, 0], "energy_j": [3.0, 2.0, 1.0], "energy_low_j": [2.0, 1.0, 0.5],
-            "energy_high_j": [4.0, 3.0, 1.5],
-            "identified": [True] * 3}  # fmt: skip
+            "energy_high_j": [4.0, 3.0, 1.5], "identified": [True] * 3}  # fmt: skip
     chart = attributed_bars(pl.DataFrame(rows))
     source = next(r.data_source for r in chart.model.renderers if "class" in r.data_source.data)
     assert [label[-2:] for label in source.data["class"]] == ["#4", "#7", "rm"]
@@ -258,3 +257,15 @@ def test_marks_of_a_logarithmic_axis_are_round() -> None:
     chart = blank((0.03, 0.31), (0.03, 0.31), ("time [ms]", "time [ms]"), height=300, log=True)
     assert {axis.formatter.format for axis in (*chart.xaxis, *chart.yaxis)} == {"%.4g"}
     assert chart.xaxis.axis_label == "time [ms], log scale"
+
+
+def test_marks_of_predicted_against_measured_have_bars_of_both_intervals() -> None:
+    from tracetool.report.sections.agreement import scatter
+
+    ends = {"x_low": np.array([1.0, np.nan]), "x_high": np.array([3.0, np.nan]),
+            "y_low": np.array([2.0, 3.0]), "y_high": np.array([4.0, 5.0])}  # fmt: skip
+    two = (np.array([2.0, 4.0]), np.array([3.0, 4.0]), ["a", "b"], ["gemm", "norm"], {})
+    drawn = scatter(*two, quantity="energy", unit="J", bounds=ends).model.renderers
+    bars = [r.data_source.data for r in drawn if "x0" in r.data_source.data]
+    assert [(b["x0"].tolist(), b["x1"].tolist()) for b in bars] == [([1.0], [3.0]), ([2.0, 4.0], [2.0, 4.0])]
+    assert bars[1]["y1"].tolist() == [4.0, 5.0]

@@ -45,7 +45,7 @@ def accuracy_view(accuracy: Accuracy) -> View:
     headers = plain | {"name": "kernel"}
     compared = accuracy.total()["compared_pct"] or 0.0
     title = "Kernels, largest difference first" if compared else "Kernels, none of them compared"
-    blocks.append(Grid(kernels, title, WORST, headers, about))
+    blocks.append(Grid(kernels, title, WORST, headers, about, folded=True))
     if kernels.height > WORST:
         more = Grid(kernels.slice(WORST), "", 100, headers, about)
         blocks.append(Fold(f"{kernels.height - WORST:,} more kernels", (more,)))

@@ -70,7 +70,7 @@ def _block(block: Block) -> dict[str, Any]:
         "title": block.title,
         "columns": columns,
         "rows": list(zip(*(c.cells for c in columns), strict=True)),
-        "more": block.frame.height - frame.height,
+        "more": 0 if block.folded else block.frame.height - frame.height,
     }
 
 

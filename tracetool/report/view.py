@@ -26,6 +26,7 @@ class Grid:
 
     ``limit`` is the number of rows shown; the whole table is in the data outputs.
     ``headers`` renames columns for people; columns not named get their name and unit.
+    ``folded`` tables go on in the fold below them.
     ``about`` are the columns it is sorted by or was asked for: a narrow terminal keeps them.
     """
 
@@ -34,6 +35,7 @@ class Grid:
     limit: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     about: tuple[str, ...] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True)

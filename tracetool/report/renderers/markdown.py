@@ -68,7 +68,7 @@ def _grid(grid: Grid) -> Iterator[str]:
     cells = [c.cells if c.numeric else [escape.markdown(t) for t in c.cells] for c in columns]
     for row in zip(*cells, strict=True):
         yield "| " + " | ".join(row) + " |"
-    if frame.height < grid.frame.height:
+    if frame.height < grid.frame.height and not grid.folded:
         yield ""
         yield f"*{grid.frame.height - frame.height:,} more rows in the data outputs.*"
 

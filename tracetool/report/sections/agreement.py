@@ -15,7 +15,7 @@ from tracetool.report.accuracy import headline, whole_line
 from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, chart_html, hover, limits, plain
 from tracetool.report.pictures.svg import OTHER, family_colors
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.section import Section, line_html, table_html
+from tracetool.report.sections.section import Section, legend_html, line_html, table_html
 from tracetool.report.sentences import coverage_line
 
 
@@ -24,7 +24,7 @@ def agreement(page: RunPage) -> Section:
     accuracy = page.accuracy
     rows = accuracy.table.filter((pl.col("level") == "signature") & (pl.col("compared_pct") > 0))
     colors = family_colors(page.families)
-    pictures = []
+    pictures, drawn = [], set[str]()
     for quantity, unit, column in (("energy", "J", "energy{}_j"), ("time", "ms", "time{}_ms")):
         measured, predicted = column.format(""), column.format("_predicted")
         shown = rows.filter(pl.col(measured).is_not_null() & pl.col(predicted).is_not_null())
@@ -39,7 +39,9 @@ def agreement(page: RunPage) -> Section:
             colors,
             quantity=quantity,
             unit=unit,
+            bounds=_bounds(shown, quantity, unit),
         )
+        drawn |= set(shown["family"].fill_null(UNKNOWN))
         pictures.append(chart_html(chart, f"agreement-{quantity}"))
     listed = pl.col("level").is_in(["total", "family"]) & (pl.col("compared_pct") > 0)
     family_rows = accuracy.table.filter(listed | (pl.col("level") == "gap")).select(
@@ -62,12 +64,14 @@ def agreement(page: RunPage) -> Section:
     lines = line_html(coverage_line(accuracy.coverage))
     lines += "".join(line_html(w, "warning") for w in (*accuracy.breaches, *accuracy.warnings))
     families = table_html(family_rows, "Errors by family, worst first")
+    known = [(family, color) for family, color in colors.items() if color != OTHER and family in drawn]
+    key = legend_html([*known, ("other families", OTHER)] if drawn - {f for f, _ in known} else known)
     return Section(
         "agreement",
         "Predicted (unanchored) against measured",
         f"{headline(accuracy)}. {whole_line(accuracy)}. On the diagonal both agree; the band is a tenth to"
-        " either side.",
-        f'{lines}<div class="pair">{"".join(pictures)}</div>{families}',
+        " either side. Bars are 90 % intervals, colors families.",
+        f'{lines}<div class="pair">{"".join(pictures)}</div>{key}{families}',
     )
 
 
@@ -85,6 +89,7 @@ def scatter(
     *,
     quantity: str,
     unit: str,
+    bounds: Mapping[str, Floats] | None = None,
 ) -> Chart:
     """Return the chart of n kernels, one mark each.
 
@@ -98,6 +103,9 @@ def scatter(
         Color per family.
     quantity, unit : str
         What the axes show, e.g. ``time`` and ``ms``.
+    bounds : mapping of str to array, shape (n,), optional
+        Ends of 90 % intervals: ``x_low`` and ``x_high`` of what was measured, ``y_low`` and ``y_high`` of
+        what was predicted; a bar is drawn where both are positive.
     """
     good = np.flatnonzero(np.isfinite(measured) & np.isfinite(predicted) & (measured > 0) & (predicted > 0))
     rows = [int(i) for i in good]
@@ -110,6 +118,15 @@ def scatter(
     chart.patch([*reach, *reach[::-1]], [*(reach / _BAND), *(reach[::-1] * _BAND)], fill_color=SOFT,
                fill_alpha=0.18, line_color=None)  # fmt: skip
     chart.line(reach, reach, line_color=INK, line_width=1.5)
+    for axis, at in (("x", y), ("y", x)):
+        if bounds is None or f"{axis}_low" not in bounds:
+            continue
+        low, high = bounds[f"{axis}_low"][good], bounds[f"{axis}_high"][good]
+        bar = np.isfinite(low) & np.isfinite(high) & (low > 0)
+        starts, stops = (low[bar], at[bar]), (high[bar], at[bar])
+        if axis == "y":
+            starts, stops = starts[::-1], stops[::-1]
+        chart.segment(*starts, *stops, line_color=SOFT, line_width=1.0, line_alpha=0.6)
     dots = chart.scatter(
         x="x", y="y", size=8, fill_color="fill", fill_alpha=0.85, line_color=INK, line_width=0.7,
         source={
@@ -132,6 +149,20 @@ def scatter(
     )
 
 
+def _bounds(rows: pl.DataFrame, quantity: str, unit: str) -> dict[str, Floats]:
+    """Return the ends of the intervals that a table of kernels has, by axis of the picture."""
+    names = {
+        f"{axis}_{end}": f"{quantity}{stem}_{end}_{unit.lower()}"
+        for axis, stem in (("x", ""), ("y", "_predicted"))
+        for end in ("low", "high")
+    }
+    return {
+        key: rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        for key, name in names.items()
+        if name in rows.columns
+    }
+
+
 def accuracy_scatter(accuracy: Accuracy) -> Chart:
     """Return the chart of a run's kernels: energies where the log has them, else times."""
     rows = accuracy.table.filter((pl.col("level") == "signature") & (pl.col("compared_pct") > 0))
@@ -148,4 +179,5 @@ def accuracy_scatter(accuracy: Accuracy) -> Chart:
         family_colors(list(dict.fromkeys(families))),
         quantity=quantity,
         unit=unit,
+        bounds=_bounds(shown, quantity, unit),
     )

@@ -51,8 +51,25 @@ def roof(page: RunPage) -> Section | None:
         "Rates are counted operations over measured times; bytes are the model's counts. Size is energy,"
         f" color is power. Ceilings at {page.recorded_mhz:.0f} MHz.",
         chart_html(chart, "roofline")
+        + _size_key()
         + f"<details><summary>Figures</summary>{table_html(_listed(rows), 'Most energy first')}</details>",
     )
+
+
+def _size(share: Floats) -> Floats:
+    """Return the diameter of marks by their share of the run's energy. [px]"""
+    return 8 + 20 * np.sqrt(np.maximum(np.nan_to_num(share), 0.0))
+
+
+def _size_key() -> str:
+    """Return which size is which share of the run's energy."""
+    shares = np.array([0.01, 0.05, 0.25])
+    items = "".join(
+        f'<li><span class="swatch" style="width:{px:.0f}px;height:{px:.0f}px;border-radius:50%;'
+        f'background:#888888"></span>{100 * of_run:.0f} % of the run</li>'
+        for of_run, px in zip(shares.tolist(), _size(shares).tolist(), strict=True)
+    )
+    return f'<ul class="legend" aria-label="Sizes">{items}</ul>'
 
 
 def _listed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -129,7 +146,7 @@ def _dots(
         x="x", y="y", size="size", fill_color=color, fill_alpha=0.85, line_color=INK, line_width=0.7,
         source={
             "x": intensity[rows], "y": rate[rows] / 1e12, "watts": watts,
-            "size": 8 + 20 * np.sqrt(np.maximum(np.nan_to_num(share[rows]), 0.0)),
+            "size": _size(share[rows]),
             "name": [plain(names[i], 200) for i in rows],
             "said": [
                 f"{number(float(intensity[i]), 3)} FLOP/B, {number(float(rate[i]) / 1e12, 3)} TFLOP/s,"
