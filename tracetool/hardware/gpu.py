@@ -131,6 +131,11 @@ class Gpu:
         return self.numbers["host_gpus"].value if "host_gpus" in self.numbers else float("inf")
 
     @property
+    def metered_gpus(self) -> int:
+        """GPUs whose power one reading holds: the dies of a package, of which the first reads for all. [1]"""
+        return int(self.numbers["metered_gpus"].value) if "metered_gpus" in self.numbers else 1
+
+    @property
     def clock_rated_mhz(self) -> float:
         """Boost clock as the maker states it, that its peaks belong to. [MHz]
 

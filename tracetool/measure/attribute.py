@@ -180,7 +180,8 @@ def attribute_run(
         )
     telemetry = telemetry_of_run(opened, power, tz)
     work, gpu_specs, pairs = work_of_devices(opened, telemetry, gpu)
-    checked = checked_log(telemetry, work, gpu_specs, pairs)
+    ran = opened.kernels["device"].unique().to_list()
+    checked = checked_log(telemetry, work, gpu_specs, pairs, ran)
     gpus = len(work)
     if usable_only:
         work = {

@@ -14,7 +14,7 @@ from scipy import linalg, sparse
 from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.filters import Boxes, timing_noise
 from tracetool.measure.power_levels import STATE_COUNT, Blocks, Levels, overlap
-from tracetool.measure.readings import Readings
+from tracetool.measure.readings import Readings, poll_spacing
 from tracetool.measure.timeline import Timeline, weighted_busy
 
 #: Degrees of freedom of the level changes: low, so that most are nil and some are steps. [1] A prior.
@@ -48,6 +48,9 @@ _SD_OF_MEDIAN = 1.4826
 #: Products of a reading's shares kept ready; beyond this they are multiplied out each round. [1] For memory
 #: alone, half a GB: results are the same.
 _PAIRS = 20_000_000
+#: Blocks within the sensor's filter, or between readings where that is less, that are enough: readings see no
+#: finer, and the work grows with the cube of their number. [1] A prior.
+_ENOUGH_BLOCKS = 12.0
 #: Blocks a reading, over a whole log, beyond which stretches without readings are no longer cut into blocks:
 #: a single reading with a wrong time would ask for thousands of millions. [1] A prior.
 _BLOCKS_A_READING = 2000
@@ -59,6 +62,12 @@ def _observation(readings: Readings, boxes: Boxes, blocks: Blocks) -> sparse.csr
     end = (readings.time_s[:, None] - boxes.front_s[None, :]).ravel()
     weight = np.tile(boxes.weight / (boxes.back_s - boxes.front_s), n)
     return overlap(start, end, weight, np.repeat(np.arange(n), b), blocks)
+
+
+def _block_s(readings: Readings, boxes: Boxes) -> float:
+    """Return the length of a block that readings of a filter can tell from its neighbors. [s]"""
+    seen_s = min(poll_spacing(readings.time_s), boxes.length_s)
+    return max(readings.update_s, seen_s / _ENOUGH_BLOCKS)
 
 
 def _block_edges(readings: Readings, boxes: Boxes, block_s: float) -> Floats:
@@ -137,7 +146,8 @@ def fit_levels(
     boxes : Boxes
         The sensor's filter.
     block_s : float, optional
-        Length over which a level is constant; the update period by default. [s]
+        Length over which a level is constant; by default the update period, longer where polls and the
+        sensor's filter are many periods. [s]
     rounds : int
         Reweighting rounds. [1]
     ratio : array, shape (classes,), optional
@@ -154,7 +164,7 @@ def fit_levels(
     iteratively reweighted least squares on a banded system. Gap power starts from a share of the
     way from idle to active, which readings soon override.
     """
-    problem = _problem(readings, timeline, boxes, block_s or readings.update_s, ratio)
+    problem = _problem(readings, timeline, boxes, block_s or _block_s(readings, boxes), ratio)
     fitted = _reweighted(problem, rounds, like)
     blocks, miss = problem.blocks, fitted.miss
     levels = Levels(

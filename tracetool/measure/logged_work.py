@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -125,6 +125,7 @@ def checked_log(
     work: Mapping[int, Work],
     gpu_specs: Mapping[int, Gpu | None],
     pairs: Mapping[int, int],
+    ran: Collection[int] = (),
 ) -> CheckedPower:
     """Return what ``check-power`` says of a log, by the GPUs that ran something.
 
@@ -136,11 +137,14 @@ def checked_log(
         What ran on each device, and its GPU, by the log's numbers.
     pairs : mapping of int to int
         The trace's number of each of them.
+    ran : collection of int, optional
+        All GPUs that worked, by the trace's numbers: one in no log may share the reading of one that is.
     """
     return check_telemetry(
         telemetry.filter(pl.col("device").is_in(list(pairs))),
         {pairs[logged]: of_device for logged, of_device in work.items()},
         {pairs[logged]: gpu for logged, gpu in gpu_specs.items()},
+        ran=ran,
     )
 
 

@@ -82,7 +82,8 @@ def why_unusable(run: Run) -> str:
         try:
             telemetry = telemetry_of_run(run, (), None)
             work, gpus, pairs = work_of_devices(run, telemetry, None)
-            unusable = checked_log(telemetry, work, gpus, pairs).unusable
+            ran = run.kernels["device"].unique().to_list()
+            unusable = checked_log(telemetry, work, gpus, pairs, ran).unusable
             run.memo[key] = verdict_line(unusable, len(work)) if len(unusable) == len(work) else ""
         except BadInput:
             run.memo[key] = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -111,6 +111,8 @@ def check_telemetry(
     work: Mapping[int, Work],
     gpus: Mapping[int, Gpu | None],
     origin_ns: int | None = None,
+    *,
+    ran: Collection[int] = (),
 ) -> CheckedPower:
     """Check the readings of each GPU against what ran on it.
 
@@ -124,6 +126,8 @@ def check_telemetry(
         The GPUs: they determine the sensor and the limit.
     origin_ns : int, optional
         Time that becomes 0. [ns]
+    ran : collection of int, optional
+        All GPUs that worked, where ``work`` is that of those in the log alone.
 
     Raises
     ------
@@ -135,9 +139,11 @@ def check_telemetry(
         raise BadInput("the log holds no power readings", "give a log: --power LOG")
     origin = int(telemetry["time_ns"].min() or 0) if origin_ns is None else origin_ns  # type: ignore[arg-type]
     pairs = paired_devices(logged, sorted(work))
-    identity = _identity(telemetry, logged, sorted(work), pairs)
+    packages = _shared_packages(sorted({*ran, *work}), gpus)
+    identity = _package_identity(packages, gpus) or _identity(telemetry, logged, sorted(work), pairs)
     rows = [identity.row(None)]
     unusable = {pairs.get(d, d): _reason(identity.row(None)) for d in _copies_of(telemetry, logged)}
+    unusable |= {d: _reason(identity.row(None)) for package in packages for d in package}
     for device in logged:
         if work and device not in pairs:
             continue
@@ -189,6 +195,28 @@ def _identity(
     extra = len(logged) - len(ran) if ran else 0
     reason = f"{counted(len(logged), 'GPU')} in the log" + (f", {extra} without work" if extra > 0 else "")
     return Finding("identity", "good", reason, float(len(logged)), "1")
+
+
+def _shared_packages(ran: list[int], gpus: Mapping[int, Gpu | None]) -> list[list[int]]:
+    """Return the GPUs that worked beside others whose power the same reading holds, by package."""
+    together = max((gpu.metered_gpus for gpu in gpus.values() if gpu is not None), default=1)
+    packages: dict[int, list[int]] = {}
+    for device in ran if together > 1 else []:
+        packages.setdefault(device // together, []).append(device)
+    return [package for package in packages.values() if len(package) > 1]
+
+
+def _package_identity(packages: list[list[int]], gpus: Mapping[int, Gpu | None]) -> Finding | None:
+    """Return that several GPUs of a package worked, whose energies one reading does not separate."""
+    if not packages:
+        return None
+    gpu = max((gpu for gpu in gpus.values() if gpu is not None), key=lambda gpu: gpu.metered_gpus)
+    shared = ", ".join(" and ".join(map(str, package)) for package in packages)
+    reason = (
+        f"one reading holds the power of the {gpu.metered_gpus} GPUs of a package of {gpu.name}, and GPUs"
+        f" {shared} worked at once: record a run on one GPU of each package (ROCR_VISIBLE_DEVICES=0)"
+    )
+    return Finding("identity", "unusable", reason, float(len(packages)), "1")
 
 
 def _copied(telemetry: pl.DataFrame, logged: list[int]) -> list[tuple[int, int]]:

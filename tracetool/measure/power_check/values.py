@@ -34,6 +34,10 @@ def readings_range(case: LogCase) -> Finding:
     """Whether values can be watts of this GPU."""
     power_w = case.readings.power_w
     top_w = float(np.quantile(power_w, 0.99))
+    together = 1 if case.gpu is None else case.gpu.metered_gpus
+    if top_w < _LEAST_W and case.gpu is not None and together > 1:
+        reason = f"reads no power: one GPU of each package of {case.gpu.name} reads that of all {together}"
+        return Finding("range", "unusable", reason, top_w, "W")
     if top_w < _LEAST_W:
         reason = f"reads at most {number(top_w)} W: kilowatts, or no power at all?"
         return Finding("range", "unusable", reason, top_w, "W")
@@ -45,7 +49,7 @@ def readings_range(case: LogCase) -> Finding:
         count = int((power_w <= _NOTHING_W).sum())
         reason = f"{counted(count, 'reading')} of 0 W among the others: dropouts of the sensor"
         return Finding("range", graded(dropouts, *_DROPOUTS), reason, 100.0 * dropouts, "%")
-    limit_w = case.gpu.power_limit_w if case.gpu is not None else np.nan
+    limit_w = together * case.gpu.power_limit_w if case.gpu is not None else np.nan
     logged = case.frame["power_limit_w"].drop_nulls()
     if len(logged):
         limit_w = float(np.nanmax([limit_w, float(logged.max())]))  # type: ignore[arg-type]
