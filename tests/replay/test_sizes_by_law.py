@@ -23,7 +23,7 @@ ROWS = {
 
 
 def _rows(case: str, gpu: str, off: float, **more: float) -> tuple[OperatorColumns, str, float]:
-    """Return a row whose size is off by a factor beside the time of the true one, its name and value."""
+    """Return a row whose size is wrong by a factor beside the time of the true one, its name and value."""
     family, size = case.split()
     sizes = {"shape_source": "grid", "inferred": size, "inferred_low": 0.25, "inferred_high": 1.5}
     sizes |= ROWS[case]
