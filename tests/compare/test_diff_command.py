@@ -169,7 +169,7 @@ def test_annotations_are_printed_when_asked(folders: Path, cli: Callable[..., Ra
         (["diff", "{base}", "{slow}", "--energy", "measured"], "no power readings"),
         (["diff", "{base}", "{slow}", "-o", "x.docx"], "no output of kind"),
         (["diff", "{base}", "--baseline", "{empty}"], "holds no anchored baseline"),
-        (["check", "--config", "nowhere.toml"], "cannot be read"),
+        (["check", "--config", "nowhere.toml"], "no such file"),
         (["baseline", "add", "{empty}", "nowhere"], "no such run"),
     ],
 )

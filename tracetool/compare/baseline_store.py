@@ -32,6 +32,7 @@ SCHEMA: Final = "baseline/1"
 _KEY: Final = b"tracetool.baseline"
 #: Year 3000, as an age since 1970. [s]
 _LATEST_S: Final = 32_503_680_000
+_READ: Final = "allow reading it, or name another folder"
 _MALFORMED: Final = (KeyError, TypeError, ValueError, OverflowError)
 
 
@@ -70,14 +71,20 @@ class Store:
 
     def require(self) -> None:
         """Raise :class:`BadInput` if there is no such folder."""
-        try:
-            absent = self._files.get_file_info(self._root).type == pafs.FileType.NotFound
-        except OSError as error:
-            raise BadInput.in_file(self.where, f"cannot be read: {_first_line(error)}") from error
-        if absent:
+        if self._kind() == pafs.FileType.NotFound:
             raise BadInput.in_file(
                 self.where, "no such folder of baselines", "make it: tracetool baseline add DIR RUN"
             )
+
+    def _kind(self) -> pafs.FileType:
+        """Return what stands at the store's place; BadInput where that is a file."""
+        try:
+            kind = self._files.get_file_info(self._root).type
+        except OSError as error:
+            raise BadInput.in_file(self.where, f"cannot be read: {_first_line(error)}", _READ) from error
+        if kind == pafs.FileType.File:
+            raise BadInput.in_file(self.where, "is a file, not a folder of baselines", "name a folder")
+        return kind
 
     def entries(self, gpu: str | None = None, branch: str | None = None) -> list[Entry]:
         """Return the stored runs, oldest first.
@@ -96,7 +103,7 @@ class Store:
         try:
             files = self._files.get_file_info(selector)
         except OSError as error:
-            raise BadInput.in_file(self.where, f"cannot be read: {_first_line(error)}") from error
+            raise BadInput.in_file(self.where, f"cannot be read: {_first_line(error)}", _READ) from error
         paths = [f.path for f in files if f.path.endswith(".parquet") and not f.base_name.startswith(".")]
         stored = [self._entry(p) for p in sorted(paths)]
         selected = [
@@ -186,6 +193,7 @@ class Store:
         self, run: LoadedRun, *, branch: str, commit: str, reason: str = "", when_s: float | None = None
     ) -> str:
         """Store a run and return the path of its file."""
+        self._kind()
         one = run.classes
         places = (
             one.sequence.with_row_index("place")
@@ -245,7 +253,7 @@ class Store:
                     f.write(content)
                 self._files.move(f"{target}.part", target)
         except OSError as error:
-            raise BadInput.in_file(self.where, f"cannot be written: {_first_line(error)}") from error
+            raise BadInput.unwritable(self.where, error) from error
         return target
 
     def remove(self, entry: Entry) -> None:

@@ -14,6 +14,9 @@ from typing import Final
 #: What lets a file be written, by what kept it from being; otherwise the rights are at fault.
 _FIXES: Final = {
     errno.ENOENT: "make its folder", errno.ENOSPC: "free space there", errno.EDQUOT: "free space there",
+    errno.ENOTDIR: "let a folder stand where a file does", errno.ELOOP: "remove the link to itself",
+    errno.EFBIG: "allow larger files (ulimit -f)", errno.ENAMETOOLONG: "shorten its name",
+    errno.EROFS: "mount it for writing",
 }  # fmt: skip
 
 

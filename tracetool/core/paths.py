@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
 from collections.abc import Sequence
@@ -47,7 +48,8 @@ def regular_file(path: PathLike, fix: str = "check the path") -> Path:
         If there is none, or a folder, a pipe or a device.
     """
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - follows links and takes any path
+        status = os.stat(path)  # noqa: PTH116 - follows links and takes any path
+        mode = status.st_mode
     except ValueError as error:  # a NUL in it
         raise BadInput.in_file(path, "no such file", fix) from error
     except OSError as error:
@@ -55,9 +57,16 @@ def regular_file(path: PathLike, fix: str = "check the path") -> Path:
         raise BadInput.in_file(path, fault, fix) from error
     if stat.S_ISDIR(mode):
         raise BadInput.in_file(path, "is a folder, not a file", fix)
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(mode) or (not status.st_size and status.st_dev in _system_devices()):
         raise BadInput.in_file(path, "is a pipe or a device, not a file", "write what it gives to a file")
     return Path(path)
+
+
+@functools.cache
+def _system_devices() -> frozenset[int]:
+    """Return where the system shows its state as files of no size, some of which never end."""
+    shown = [p for p in ("/proc", "/sys") if os.path.ismount(p)]
+    return frozenset(os.stat(p).st_dev for p in shown)  # noqa: PTH116 - as above
 
 
 def small_text(path: PathLike, fix: str = "check the path") -> str:

@@ -346,9 +346,11 @@ def _run(
         terminated = isinstance(error, Terminated)
         how, number = ("terminated", signal.SIGTERM) if terminated else ("interrupted", signal.SIGINT)
         raise Interrupted(f"{how}; {kept()}", signal_number=number) from error
-    except (BadInput, OSError):  # a full disk, say: what was done is kept
+    except (BadInput, OSError) as error:  # a full disk, say: what was done is kept
         if absent and not any(e["state"] == "done" for e in Manifest(place, name).entries().values()):
             shutil.rmtree(place.root, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise BadInput.unwritable(place.name, error) from error
         raise
     finally:
         remove_scratch(place)

@@ -10,6 +10,8 @@ from tracetool.core.errors import BadInput
 
 #: No size of a model counts more: the largest vocabulary and feed-forward sizes are below 2e6.
 _MOST: Final = 100_000_000
+_MISSING: Final = "is missing"
+_COMPLETE: Final = "give the config.json that came with the model, whole"
 
 
 class Config:
@@ -32,6 +34,7 @@ class Config:
 
     def fault(self, field: str, fault: str, fix: str = "") -> BadInput:
         """Return the error for a field."""
+        fix = fix or (_COMPLETE if fault == _MISSING else "")
         return BadInput.in_file(self.source, f"{self.path}.{field}: {fault}".lstrip("."), fix)
 
     def has(self, *fields: str) -> bool:
@@ -54,7 +57,7 @@ class Config:
         field, value = self._value(fields)
         if value is None:
             if default is None:
-                raise self.fault(" or ".join(fields), "is missing")
+                raise self.fault(" or ".join(fields), _MISSING)
             return default
         if isinstance(value, float) and math.isfinite(value) and value == int(value):
             value = int(value)
@@ -89,7 +92,7 @@ class Config:
         field, value = self._value(fields)
         if value is None:
             if default is None:
-                raise self.fault(field, "is missing")
+                raise self.fault(field, _MISSING)
             return default
         if not isinstance(value, str):
             raise self.fault(field, f"{_short(value)} is not text")
@@ -99,7 +102,7 @@ class Config:
         """Return an object inside this one."""
         field, value = self._value(fields)
         if value is None:
-            raise self.fault(field, "is missing")
+            raise self.fault(field, _MISSING)
         if not isinstance(value, Mapping):
             raise self.fault(field, f"{_short(value)} is not an object")
         return Config(value, self.source, f"{self.path}.{field}".lstrip("."))

@@ -81,7 +81,7 @@ def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any])
     name = "table" if isinstance(source, pl.DataFrame) else os.fspath(source)
     folder = None if isinstance(source, pl.DataFrame) else Path(source).parent
     if not frame.height:
-        raise BadInput.in_file(name, "holds no cases")
+        raise BadInput.in_file(name, "holds no cases", "give one row per case: docs/forecast.md")
     if "model" not in frame.columns:
         raise BadInput.in_file(name, "has no column model", "one row per case: docs/forecast.md")
     stated_defaults = {key: value for key, value in defaults.items() if value is not None}

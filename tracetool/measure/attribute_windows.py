@@ -32,6 +32,8 @@ class Measured(Protocol):
 
 
 A = TypeVar("A", bound=Measured)
+#: Windows named in a note, at most.
+_NAMED: Final = 9
 #: Columns that are means over the time of a class.
 _BY_TIME: Final = (
     "coverage",
@@ -103,9 +105,12 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindo
         f"measured in {len(window_energies)} of {count} windows of the run, each solved by itself",
     ]
     if lost:
-        notes.append(
-            f"windows {', '.join(map(str, lost[:9]))} were not measured: their energy is not in the sums"
+        which = ", ".join(str(n + 1) for n in lost[:_NAMED]) + (", ..." if len(lost) > _NAMED else "")
+        one = len(lost) == 1
+        words = (
+            f"window {which} was not measured: its" if one else f"windows {which} were not measured: their"
         )
+        notes.append(f"{words} energy is not in the sums")
     return AddedWindows(first, _added(pl.concat(window_energies)), tuple(notes), _half_shares(scopes))
 
 

@@ -87,7 +87,7 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame, *, of_means: bool 
         name, frame = os.fspath(source), load_table(Path(source))
     frame = with_counter_names(frame) if "op" not in frame.columns else frame
     if not frame.height:
-        raise BadInput.in_file(name, "holds no rows")
+        raise BadInput.in_file(name, "holds no rows", "give a row for each operator or kernel")
     if "op" in frame.columns:
         columns = check_operators(name, frame)
         if not of_means:

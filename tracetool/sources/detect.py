@@ -130,7 +130,7 @@ def readable(path: Path, options: ReadOptions) -> Path:
         If it is cut short or broken, grows beyond the ratio, or the scratch folder is full.
     """
     try:
-        if options.scratch is None or not path.is_file():
+        if options.scratch is None or not path.is_file() or not path.stat().st_size:
             return path
         with path.open("rb") as f:
             start = f.read(len(SQLITE_MAGIC))

@@ -24,7 +24,7 @@ def holds_activity(path: Path) -> bool:
         return True
     if path.suffix.lower() == ".parquet":
         return True
-    if not path.is_file():
+    if not path.is_file() or not path.stat().st_size:  # nothing, or a stream of the system's
         return False
     with path.open("rb") as file:
         return b"start_us" in file.readline(_HEADER_BYTES)
@@ -94,7 +94,7 @@ def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
             path, f"missing column {missing[0]}", f"give {', '.join(columns)} (times in UTC microseconds)"
         )
     if not frame.height:
-        raise BadInput.in_file(path, "holds no rows")
+        raise BadInput.in_file(path, "holds no rows", "give a row for each below its header")
     return frame
 
 

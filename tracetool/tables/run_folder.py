@@ -50,6 +50,8 @@ def check_replaceable(target: Path) -> None:
         If it exists and is neither a run nor an empty folder, or if no folder can take its place.
     """
     check_place(text_name(target, "choose another name"))
+    if Path(os.path.realpath(target)).is_symlink():  # what remains of links that lead around
+        raise BadInput.in_file(target, "is a link that leads to itself", "remove it, or choose another -o")
     if target.exists() and not (
         target.is_dir() and ((target / RUN_FILE).is_file() or not any(target.iterdir()))
     ):

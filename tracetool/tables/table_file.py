@@ -81,7 +81,9 @@ def text_bytes(path: Path) -> bytes:
     BadInput
         If it is no file, does not fit into memory, grows beyond what is believed, or is packed otherwise.
     """
-    check_memory(path, _TEXT_RATIO * content_bytes(regular_file(path)), "its rows")
+    if not regular_file(path).stat().st_size:
+        raise BadInput.in_file(path, "is empty (0 bytes)", "write it again: a header, and a row each")
+    check_memory(path, _TEXT_RATIO * content_bytes(path), "its rows")
     raw = unpacked_bytes(path)
     if raw.startswith(_PACKED):
         raise BadInput.in_file(path, "is packed other than by gzip", "unpack it")

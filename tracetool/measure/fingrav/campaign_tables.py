@@ -101,7 +101,7 @@ def _read(path: str | os.PathLike[str]) -> pl.DataFrame:
     file = Path(path)
     frame = stored_table(file, pl.read_csv)
     if not frame.height:
-        raise BadInput.in_file(file, "holds no rows")
+        raise BadInput.in_file(file, "holds no rows", "give a row for each below its header")
     return frame
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def read_text(path: Path, max_ratio: float | None = None) -> str:
 def head_bytes(path: Path, count: int = HEAD_BYTES) -> tuple[bytes, bool]:
     """Return the first bytes, unpacked, and whether the file is gzip. A torn gzip gives what there is."""
     with path.open("rb") as f:
-        raw = f.read(count)
+        # a file of no size is empty, or a stream of the system's (/proc/kmsg) that waits for more
+        raw = f.read(count) if os.fstat(f.fileno()).st_size else b""
     if raw[:2] != GZIP_MAGIC:
         return raw, False
     try:
