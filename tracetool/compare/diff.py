@@ -196,8 +196,8 @@ def diff_sides(
     basis = base[0].basis
     per_step = all(r.classes.steps > 0 for r in (*base, *head))
     sides = [make_side([r.classes for r in runs], per_step=per_step, ignore=ignore) for runs in (base, head)]
-    warnings = []
-    if basis != "predicted":
+    warnings = _same_recordings(base, head)
+    if basis != "predicted" and not (warnings and len(base) == len(head) == 1):
         warnings += _unrepeated(base, head, spreads or {})
     if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
         warnings.append("not every run marks steps: whole runs are compared, whatever their length")
@@ -220,14 +220,31 @@ def diff_sides(
     )
 
 
+def _same_recordings(base: Sequence[LoadedRun], head: Sequence[LoadedRun]) -> list[str]:
+    """Return a sentence where a run of one side is one of the other, or a copy of it; none otherwise."""
+    if base[0] is head[0]:
+        return ["base and head are the same run: its figures have no run-to-run spread"]
+    recorded = {traces: run.classes.label for run in base if (traces := _recorded(run))}
+    pairs = [(recorded[t], run.classes.label) for run in head if (t := _recorded(run)) in recorded]
+    if not pairs:
+        return []
+    return [f"{pairs[0][0]} and {pairs[0][1]} are the same recording: nothing was run twice"]
+
+
+def _recorded(run: LoadedRun) -> frozenset[str]:
+    """Return the sums of the traces that a run was made of; none of tables, baselines and redacted runs."""
+    sources = () if run.run is None else run.run.info.get("sources") or ()
+    listed = [s for s in sources if isinstance(s, dict) and s.get("activities")]
+    sums = [s.get("sha256") for s in listed]
+    return frozenset(s for s in sums if isinstance(s, str) and s) if all(sums) else frozenset()
+
+
 def _unrepeated(
     base: Sequence[LoadedRun], head: Sequence[LoadedRun], spreads: Mapping[str, Spread]
 ) -> list[str]:
     """Return the basis of intervals where no side shows its own run-to-run spread."""
     if repeated(len(base), len(head)):
         return []
-    if base[0] is head[0]:
-        return ["base and head are the same run: its figures have no run-to-run spread"]
     assumed = ", ".join(
         f"{metric} {100 * spread.relative:g} % ({'stated' if metric in spreads else 'a prior'})"
         for metric in ("time", "energy")
