@@ -64,3 +64,19 @@ def test_half_a_number_is_no_reading(tmp_path: Path) -> None:
 def test_a_header_that_names_too_few_is_read(tmp_path: Path) -> None:
     text = _PLAIN.replace(", ", ",").replace(",utilization.gpu [%]", "")
     assert _read(tmp_path / "saved.csv", text) == _read(tmp_path / "plain.csv", _PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('time_us,device,power_w\n{n},0,"300,5"\n', "column power_w has decimal commas, such as '300,5'"),
+        ("time_us;device;power_w\n{n};0;300,5\n", "its cells stand between semicolons"),
+    ],
+)
+def test_a_plain_log_with_decimal_commas_is_refused_as_one(tmp_path: Path, text: str, said: str) -> None:
+    header, line, _ = text.split("\n")
+    rows = [line.format(n=1_767_607_200_000_000 + 100_000 * n) for n in range(30)]
+    (log := tmp_path / "power.csv").write_text("\n".join([header, *rows, ""]), "utf-8")
+    with pytest.raises(tt.BadInput, match=re.escape(said)) as refused:
+        read_power_logs([log], None)
+    assert "decimal points" in refused.value.fix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -71,8 +72,14 @@ def _columns(line: str) -> tuple[str | None, list[str], list[str]]:
 
 def sniff(probe: Probe) -> float:
     """Score: a header with a time and a power or energy column."""
-    time, powers, energies = _columns((probe.lines(1) or [""])[0])
+    first = (probe.lines(1) or [""])[0]
+    time, powers, energies = _columns(first.replace(";", ",") if _by_semicolons(first) else first)
     return 0.5 if time and (powers or energies) else 0.0
+
+
+def _by_semicolons(header: str) -> bool:
+    """Whether a table was saved as where numbers have decimal commas; it is claimed to say so."""
+    return ";" in header and "," not in header
 
 
 def _scale(name: str, pattern: re.Pattern[str]) -> float:
@@ -95,6 +102,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
         If it holds no reading with a time.
     """
     first = header_line(path)
+    if _by_semicolons(first):
+        fault, fix = "its cells stand between semicolons", "save it with commas between cells, decimal points"
+        raise BadInput.in_file(path, fault, fix)
     time, powers, energies = _columns(first)
     if time is None or not powers + energies:
         raise BadInput.in_file(path, "has no time and power columns", "name them time and power_w")
@@ -103,6 +113,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     further = _further(names) if len(powers) <= 1 else {}
     read_names = (time, *powers, *energies, *whose.values(), *further.values())
     frame = read_csv(path, {n: ([n], pl.String()) for n in dict.fromkeys(read_names)}, options.max_ratio)
+    _refuse_commas(path, frame, (*powers, *energies))
     stamps, clock = _times(frame[time], time)
     frame = frame.with_columns(stamps.alias("time_ns"))
     bad = frame.filter(pl.col("time_ns").is_null())
@@ -138,6 +149,21 @@ def read(path: Path, options: ReadOptions) -> Trace:
         used = trace.telemetry["device"].unique().sort()
         trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
     return trace
+
+
+def _refuse_commas(path: Path, frame: pl.DataFrame, columns: Sequence[str]) -> None:
+    """Refuse a log whose numbers have decimal commas: 1,5 is one and a half, 1,500 may be a thousand more.
+
+    Raises
+    ------
+    BadInput
+        If all values of a column that it reads are numbers with a comma.
+    """
+    for name in columns:
+        values = frame[name].drop_nulls()
+        if len(values) and values.str.contains(r"^\s*-?\d+,\d+(\s*[A-Za-z]+)?\s*$").all():
+            fault = f"column {name} has decimal commas, such as {values[0].strip()[:20]!r}"
+            raise BadInput.in_file(path, fault, "save its numbers with decimal points")
 
 
 def _whose(names: list[str], read: list[str]) -> dict[str, str]:
