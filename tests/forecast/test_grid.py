@@ -207,3 +207,10 @@ def test_a_table_of_models_shows_intervals_of_energy_first(
     head, row = capsys.readouterr().out.splitlines()[1:3]
     assert head.index("energy per token") < head.index("ttft")
     assert re.search(r"llama-3.1-8b +h100-sxm +\d+\.\d \(\d+\.\.\d+\)", row)
+
+
+def test_a_case_that_is_best_for_several_goals_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:
+    tt.forecast("llama-3.1-8b", gpu="h100-sxm", mode="decode", isl=400, osl=100, bs="8,64").show()
+    said = capsys.readouterr().out
+    assert "one case for least energy" in " ".join(said.split())
+    assert said.count("one case for") == 1

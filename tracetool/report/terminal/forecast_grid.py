@@ -79,9 +79,15 @@ def print_explored(grid: Grid, title: str) -> None:
     table = Table(title="Cases of least energy, of all or within the slowdown", all_with="--json")
     table.add_column("goal", rank=0)
     _add_columns(table, grid, fronts=False)
+    goals: dict[tuple[str, ...], list[str]] = {}
     for row in grid.best.to_dicts():
-        table.add_row(str(row["goal"]).replace("least energy, ", ""), *_cells(row, grid))
+        goal, cells = str(row["goal"]).replace("least energy, ", ""), tuple(_cells(row, grid))
+        table.add_row(goal, *cells)
+        goals.setdefault(cells, []).append(goal)
     screen.print(table)
+    for names in goals.values():
+        if len(names) > 1:
+            say(screen, f"one case for {', '.join(names[:-1])} and {names[-1]}")
 
 
 def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
