@@ -51,12 +51,14 @@ GRAMMAR = Grammar(
     library="vllm",
     title="inference servers: vLLM, SGLang, FlashInfer, and their quantized products",
     source="vllm-project/vllm, csrc; sgl-project/sglang, sgl-kernel/csrc; flashinfer-ai/flashinfer, include/flashinfer; IST-DASLab/marlin",
-    gate=r"vllm|sglang|sgl_|flashinfer|(?:^|::)\w*(?:paged_attention|PagedKV|BatchPrefill|BatchDecode|SinglePrefill|SingleDecode|Prefill|MergeState|VariableLengthMergeStates|PersistentVariable)|_C_cache_ops|_C::|"
+    gate=r"vllm|sglang|sgl_|flashinfer|(?:^|_|:)mhc_|(?:^|::)\w*(?:paged_attention|PagedKV|BatchPrefill|BatchDecode|SinglePrefill|SingleDecode|Prefill|MergeState|VariableLengthMergeStates|PersistentVariable)|_C_cache_ops|_C::|"
     r"reshape_and_cache|rotary_embedding|(?:^|::)\w*(?:act_and_mul|silu_and_mul|gelu_and_mul)|rms_norm_kernel|[Mm]arlin|machete|awq_|gptq|exllama|gemm_half_q_half|reconstruct_|AllSpark|moe_align|moe_sum|topkGating|topk_softmax|"
     r"scaled_fp8_quant|scaled_int8_quant|per_token_(?:group_)?quant|dynamic_(?:per_token_)?scaled|static_scaled|cvt_fp16_to_fp4|cvt_warp|store_kvcache|resolve_future_token|clamp_position|hadamard|apply_shuffle_mul|copy_blocks|"
     r"swap_blocks|gather_cache|concat_and_cache|merge_attn_states|wvSp\w{0,3}K|LLGemm|RMSNormKernel|SamplingFrom|TopK\w*(?:Mask|Renorm)|TopPRenorm|ChainSpeculative|RotaryPosIds|qk_norm|qkNorm|causal_conv1d|selective_scan|ssm_|"
     r"groupnorm_kernel|fp8_blockwise|int8_scaled_mm|grouped_topk|moe_fused_gate|apply_repetition|build_tree|AppendPagedKV|lora_|bgmv|convert_(?:req|fp8)|prepare_moe|(?:pre|post)_reorder|ep_moe|shuffle_rows|rdwdot|ll4mi|moe_wna16|fused_qkv|mla_decode|cutlass_mla|prepare_batch|correct_attn|advance_step|permute_cols|get_group_gemm_starts|cp_gather|[Tt]op_?[Kk]_?[Pp]er_?[Rr]ow|(?:^|_)merge_states?(?:_|$)|fused_moe\w*_(?:gptq|awq)",
     rules=(
+        Rule(r"_?mhc_\w*(?:gemm|sqrsum)\w*|_?mhc_fused\w*", "gemm", "gemm", sign=typed_as()),
+        Rule(r"\w*mhc_\w*", "elementwise", "hyper_connection", sign=typed_as()),
         Rule(r"\w*AppendPagedKV\w*", "gather_scatter", "kv_cache", sign=typed_as()),
         Rule(r"\w*[Tt]op_?[Kk]_?[Pp]er_?[Rr]ow\w*", "sort", "topk", sign=typed_as()),
         Rule(r"\w*(?:marlin|awq|gptq)\w*repack\w*", "copy", "layout_transform", sign=typed_as()),
@@ -89,11 +91,13 @@ GRAMMAR = Grammar(
         Token(r"act_and_mul\w*|silu_and_mul\w*", "activation of one half times the other"),
         Token(r"fused_add_rms_norm\w*|FusedAddRMSNorm\w*", "residual added, then RMS norm"),
         Token(r"Marlin\w*|marlin\w*", "4-bit weights, 16-bit activations"),
+        Token(r"\w*mhc_\w*", "residual streams mixed by each token's own coefficients"),
         Token(r"\w*topk\w*|moe_\w+", "expert choice and ordering"),
     ),
     examples={
         "void vllm::paged_attention_v2_kernel<__nv_bfloat16, __nv_bfloat16, 128, 16, 128, (vllm::Fp8KVCacheDataType)0, false, 512>(float*)": "attention",
         "void vllm::act_and_mul_kernel<c10::Half, &(c10::Half vllm::silu_kernel<c10::Half>(c10::Half const&)), true>(c10::Half*)": "elementwise",
+        "_mhc_pre_big_fuse_kernel": "elementwise",
         "void flashinfer::sampling::TopPSamplingFromProbKernel<1024u, float>(float*)": "sampling",
     },
     rank=19,
