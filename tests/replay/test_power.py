@@ -15,6 +15,7 @@ from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
 from tracetool.replay.power import PowerCurve, count_weights, power_curve, sensor_view
 from tracetool.replay.timeline import Cap, at_full_speed, replay
+from tracetool.replay.totals import peak_together_w
 
 LIMIT, IDLE = 305.0, 55.0
 
@@ -82,3 +83,23 @@ def test_a_reading_is_the_mean_over_the_window() -> None:
     inside = (time > (sensor.window_s + sensor.delay_s) * 1e9) & (time < 1e9)
     np.testing.assert_allclose(power[inside], sensor.gain * 300.0 + sensor.offset_w)
     assert power[-1] == pytest.approx(sensor.gain * 50.0 + sensor.offset_w)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=9), min_size=1, max_size=6), st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_highest_moment_of_several_gpus_is_found_exactly(
+    lengths: list[list[int]], data: st.DataObject
+) -> None:
+    """Lengths of nothing and powers that tie are among them."""
+    curves = {}
+    for device, each_ns in enumerate(lengths):
+        watts = data.draw(
+            st.lists(st.sampled_from([0.1, 90.3, 300.7, 689.5]), min_size=len(each_ns), max_size=len(each_ns))
+        )
+        curves[device] = PowerCurve(np.append(0.0, np.cumsum(each_ns, dtype=np.float64)), np.array(watts))
+    moments = np.unique(np.concatenate([c.edge_ns[:-1] for c in curves.values()]))
+    together = np.zeros(len(moments))
+    for c in curves.values():
+        at = np.searchsorted(c.edge_ns, moments, side="right") - 1
+        together += c.power_w[np.minimum(at, len(c.power_w) - 1)]
+    assert peak_together_w(curves) == together.max()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -56,10 +57,28 @@ class Activities:
         alone = len(self) > 0 and bool((self.device == self.device[0]).all())
         return 1 if alone else len(np.unique(self.device))
 
+    @cached_property
+    def by_device(self) -> list[tuple[int, Ints | None]]:
+        """Every device and its activities; None for all. See :func:`rows_of_devices`."""
+        return rows_of_devices(self.device)
+
     @property
     def end_ns(self) -> Floats:
         """Recorded ends. Shape (n,). [ns]"""
         return np.asarray(self.start_ns + self.duration_ns)
+
+
+def rows_of_devices(device: Numbers) -> list[tuple[int, Ints | None]]:
+    """Return every device, rising, and its rows, rising; None where one device has all rows.
+
+    >>> [(number, rows.tolist()) for number, rows in rows_of_devices(np.array([3, 0, 3]))]
+    [(0, [1]), (3, [0, 2])]
+    """
+    if len(device) and (device == device[0]).all():
+        return [(int(device[0]), None)]
+    order = np.argsort(device, kind="stable")
+    numbers, first = np.unique(device[order], return_index=True)
+    return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(device) else []
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.achieved import SUMS, launch_sums, with_rates
+from tracetool.replay.activities import rows_of_devices
 from tracetool.replay.groups import activity_columns, check_depth, idle_groups, joined_names, parse_keys
 from tracetool.replay.iterations import iterations
 from tracetool.replay.power import sensor_view
@@ -98,8 +99,8 @@ def _with_idle(
     ran = replays.in_replay & (end > start)
     span = int(start.min()), int(end.max())
     frames = []
-    for device in np.unique(work.device).tolist():
-        rows = np.flatnonzero(ran & (work.device == device))
+    for device, members in rows_of_devices(work.device):
+        rows = np.flatnonzero(ran) if members is None else members[ran[members]]
         idle = idle_times(start[rows], end[rows], rows, span)
         idle, causes = idle_causes(idle, replayed.each_reason, replayed.each_late_ns)
         named = idle_groups(columns, idle, device, causes)

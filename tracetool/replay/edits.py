@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.core.compiled import compiled
 from tracetool.kernels.collective_matching import Meetings
-from tracetool.replay.activities import Activities
+from tracetool.replay.activities import Activities, rows_of_devices
 from tracetool.replay.graph import Graph
 from tracetool.replay.longest_path import solve
 
@@ -114,21 +114,26 @@ def _cut(
 def _closed_before(graph: Graph, work: Activities, idle: Idle, *, nodes: Ints, until_ns: Floats) -> Floats:
     """Return the time closed before each node: on its GPU, of host points on all. (n,) [ns]"""
     row = graph.activity[nodes]
-    devices, of = np.unique(work.device, return_inverse=True)
-    least = np.full(len(nodes), np.inf)
-    own_device_ns = np.zeros(len(nodes))
-    for place, device in enumerate(devices):
-        device_idle = np.flatnonzero(work.device[idle.ends] == device)
+    on_all = np.flatnonzero(row < 0)
+    on_one = np.flatnonzero(row >= 0)
+    own = dict(rows_of_devices(work.device[row[on_one]]))
+    of_idle = dict(rows_of_devices(work.device[idle.ends]))
+    closed_before_ns = np.zeros(len(nodes))
+    closed_before_ns[on_all] = 0.0 if len(of_idle) < work.devices else np.inf
+    for device, members in of_idle.items():
+        device_idle = np.arange(len(idle.ends)) if members is None else members
         device_idle = device_idle[np.argsort(idle.begins_ns[device_idle], kind="stable")]
         begin_ns = np.append(-np.inf, idle.begins_ns[device_idle])
         length_ns = np.append(0.0, (work.start_ns[idle.ends] - idle.begins_ns)[device_idle])
-        at = np.searchsorted(begin_ns, until_ns, side="right") - 1
-        closed_ns = (np.cumsum(length_ns) - length_ns)[at] + np.minimum(
-            until_ns - begin_ns[at], length_ns[at]
-        )
-        least = np.minimum(least, closed_ns)
-        own_device_ns = np.where((row >= 0) & (of[np.maximum(row, 0)] == place), closed_ns, own_device_ns)
-    return np.where(row >= 0, own_device_ns, least)
+        before_ns = np.cumsum(length_ns) - length_ns
+        own_members = own.get(device, on_one[:0])
+        for chosen in (on_all, on_one if own_members is None else on_one[own_members]):
+            at = np.searchsorted(begin_ns, until_ns[chosen], side="right") - 1
+            closed_ns = before_ns[at] + np.minimum(until_ns[chosen] - begin_ns[at], length_ns[at])
+            if chosen is on_all:
+                closed_ns = np.minimum(closed_before_ns[chosen], closed_ns)
+            closed_before_ns[chosen] = closed_ns
+    return closed_before_ns
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Numbers
 from tracetool.core.prediction import Prediction
-from tracetool.replay.activities import Activities
+from tracetool.replay.activities import Activities, rows_of_devices
 from tracetool.replay.governor import Governor, held_share
 from tracetool.replay.governor_windows import held_of_each, windows_of
 from tracetool.replay.overlap import Rates
@@ -148,9 +148,8 @@ def held_at(
     lasting = (duration > 0) & (longer[work_signature] > 1.0 + _NONE)
     if not lasting.any():
         return None
-    devices = np.unique(device)
-    for number in devices:
-        members = None if len(devices) == 1 else np.flatnonzero(device == number)
+    span_ns = float(start_ns.min()), float(end_ns.max())
+    for _, members in rows_of_devices(device):
         cut = windows_of(
             start_ns,
             end_ns,
@@ -162,6 +161,7 @@ def held_at(
             idle_w=idle_w,
             limit_w=limit_w,
             time_constant_s=governor.time_constant_s,
+            span_ns=span_ns,
         )
         before_w = min(limit_w, float(cut.free_w.mean()))
         of_device = slice(None) if members is None else members

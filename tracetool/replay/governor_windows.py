@@ -40,6 +40,7 @@ def windows_of(
     idle_w: float,
     limit_w: float,
     time_constant_s: float,
+    span_ns: tuple[float, float] | None = None,
 ) -> Windows:
     """Cut a device's timeline into windows that are short beside the governor's time constant.
 
@@ -59,13 +60,15 @@ def windows_of(
         Power with nothing running, and the cap. [W]
     time_constant_s : float
         Of the governor. [s]
+    span_ns : (float, float), optional
+        First and last moment of the timeline; by default of these activities. [ns]
 
     Notes
     -----
     The power at each moment is that of :func:`tracetool.replay.power.power_curve`; the factor on the time is
     the mean over what runs, weighted by SM activity.
     """
-    first, last = float(start_ns.min(initial=np.inf)), float(end_ns.max(initial=-np.inf))
+    first, last = span_ns or (float(start_ns.min(initial=np.inf)), float(end_ns.max(initial=-np.inf)))
     span = max(last - first, 1.0)
     count = int(np.clip(np.ceil(span / (time_constant_s * 1e9 / _WINDOWS)), 1, _MOST_WINDOWS))
     begins, ends = in_time_order(start_ns, end_ns, members)

@@ -15,6 +15,7 @@ import polars as pl
 from tracetool.core.arrays import Ints
 from tracetool.core.errors import BadInput
 from tracetool.kernels.refine import families_of
+from tracetool.replay.activities import rows_of_devices
 from tracetool.replay.iterations import run_steps
 from tracetool.replay.module_paths import module_names
 from tracetool.replay.range_tree import paths
@@ -133,8 +134,8 @@ def groups_of(run: Run, keys: Sequence[str], depth: int | None = None) -> Groups
     why = idle_reasons(run, kernels, activity_kinds(run, kernels)) if "gap" in keys else None
     idle: dict[int, IdleTimes] = {}
     named = [pl.DataFrame(columns)]
-    for device in np.unique(device_of).tolist():
-        rows = np.flatnonzero(device_of == device)
+    for device, members in rows_of_devices(device_of):
+        rows = np.arange(len(device_of)) if members is None else members
         one = idle_times(start[rows], end[rows], rows, span)
         one, causes = (one, None) if why is None else idle_causes(one, *why)
         idle[device] = one

@@ -251,12 +251,12 @@ def cross_edges(
         released[launched] = np.maximum(released[launched], call)
     late = (work.start_ns - released > _UNEXPLAINED_NS) & (launched | has)
     edges = []
-    for device in np.unique(work.device[late]):
-        on_device = np.flatnonzero(work.device == device)
-        if len(np.unique(work.queue[on_device])) < 2:
+    for _, members in work.by_device:
+        on_device = np.arange(len(work)) if members is None else members
+        target = on_device[late[on_device]]
+        if not len(target) or len(np.unique(work.queue[on_device])) < 2:
             continue
         on_device = on_device[np.argsort(end[on_device], kind="stable")]
-        target = np.flatnonzero(late & (work.device == device))
         at = np.searchsorted(end[on_device], work.start_ns[target] + SKEW_NS, side="right") - 1
         source = on_device[np.maximum(at, 0)]
         wait = work.start_ns[target] - end[source]

@@ -101,7 +101,9 @@ class Rates:
 
 @dataclass(frozen=True)
 class Shared:
-    """One device at one clock."""
+    """One device at one clock. What is said of each activity holds for those in ``rows``."""
+
+    rows: Ints | slice  # activities of the device that last any time
 
     base_ns: Floats  # (s,) time each signature answers for the base power
     clock_ns: Floats  # (s,) time each signature's clock tree is paid for
@@ -111,8 +113,8 @@ class Shared:
     gap_from_ns: Floats  # (g,) when each gap begins
     peak_w: float  # under the cap
     demand_w: float  # what it would have been without it
-    done_ns: Floats  # (n,) time each would have needed at full speed, empty unless asked for
-    each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
+    done_ns: Floats  # (n,) time each would have needed at full speed, empty unless requested
+    each_base_ns: Floats  # (n,) base_ns of each activity, empty unless requested
     each_clock_ns: Floats  # (n,)
 
 
@@ -234,7 +236,7 @@ def share(
     progress : bool
         Also return how far every activity got, as time at full speed.
     scratch : Scratch, optional
-        Memory of an earlier call to overwrite, the gaps it returned included.
+        Memory of an earlier call to overwrite, the gaps and shares it returned included.
 
     Notes
     -----
@@ -259,9 +261,9 @@ def share(
     span, rows = _lasting(start_ns, end_ns, members, memory)
     n = total if rows is None else len(rows)
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
-    gap_ns, gap_from = span[:n], memory.take("gap from", n)  # the spans are done with
+    gap_ns, gap_from = span, memory.take("gap from", n)  # the spans are done with
     gap_next = memory.take("gap next", n, np.int64)
-    each_base, each_clock = np.zeros(total if each else 0), np.zeros(total if each else 0)
+    each_base, each_clock = (memory.take(name, total if each else 0) for name in ("each base", "each clock"))
     done = memory.take("done", total if progress else 0)
     gaps, busy, peak, demand = compiled(_sweep, 2 * n)(
         in_order(start_ns, rows, memory, "by start"),
@@ -287,6 +289,7 @@ def share(
         memory.take("at done", total if progress else 0),
     )
     return Shared(
+        slice(None) if rows is None else rows,
         base_ns,
         clock_ns,
         float(busy),
@@ -304,10 +307,13 @@ def share(
 def _lasting(
     start_ns: Floats, end_ns: Floats, members: Ints | None, memory: Scratch
 ) -> tuple[Floats, Ints | None]:
-    """Return how long activities last, and those of a device that last any time: None for all. [ns]"""
-    span = memory.take("span", len(start_ns))
-    np.subtract(end_ns, start_ns, out=span)
+    """Return how long members last, and which of them last any time: None for all activities. [ns]"""
+    span = memory.take("span", len(start_ns) if members is None else len(members))
+    if members is None:
+        np.subtract(end_ns, start_ns, out=span)
+    else:
+        np.subtract(end_ns[members], start_ns[members], out=span)
     lasting = np.greater(span, SHORTEST_NS, out=memory.take("lasting", len(span), np.bool_))
     if members is not None:
-        return span, members[lasting[members]]
+        return span, members[lasting]
     return span, None if lasting.all() else np.flatnonzero(lasting)

@@ -68,6 +68,7 @@ def predict_run(
     scale: Mapping[str, float] | None = None,
     drop: Sequence[str] = (),
     assumed: Assumptions = NOTHING_ASSUMED,
+    brief: bool = False,
 ) -> PredictedRun:
     """Predict a run at other clocks, or on another GPU, and replay its timeline there.
 
@@ -98,6 +99,8 @@ def predict_run(
         Ranges to leave out, with their kernels and the host time to launch them.
     assumed : Assumptions
         Calibrations of the user's own, and temperatures.
+    brief : bool
+        Energies, times and signatures only: no notes, no facts, and neither peaks nor GPUs in the totals.
 
     Raises
     ------
@@ -106,7 +109,7 @@ def predict_run(
     """
     opened = run if isinstance(run, Run) else Run.open(run)
     options = _Options(
-        mem_clock_mhz, power_cap_w, launch, anchor, from_others, scale or {}, tuple(drop), assumed
+        mem_clock_mhz, power_cap_w, launch, anchor, from_others, scale or {}, tuple(drop), assumed, brief
     )
     predict = _in_windows if is_large(opened) else _predict_run
     return predict(opened, gpu, clocks_mhz, options)
@@ -124,6 +127,7 @@ class _Options:
     scale: Mapping[str, float]
     drop: tuple[str, ...]
     assumed: Assumptions
+    brief: bool = False
 
     @property
     def timed_by_measured(self) -> bool:
@@ -200,7 +204,10 @@ def _predict_run(
         burst_w = governor.burst_share * replays.cap.limit_w
         recorded_at = case.recorded_at if as_recorded else None
         replays = replays.under(governor, under(burst_w / cap_share), burst_w, recorded_at)
-    totals = replays.totals(anchored=options.anchor)
+    totals = replays.totals(anchored=options.anchor, brief=options.brief)
+    frame = signature_frame(case.signatures, replays, totals)
+    if options.brief:
+        return PredictedRun(frame, totals.records, target.name, replays=replays)
     info = _recorded_facts(case, replays, options)
     own_notes, info["own_kernels"] = own_kernels_facts(case.conditions.rows, case.recorded_on, predicted)
     notes = (
@@ -214,7 +221,6 @@ def _predict_run(
         *_over_cap(replays, governor),
         *replay_notes(replays, totals.records),
     )
-    frame = signature_frame(case.signatures, replays, totals)
     return PredictedRun(frame, totals.records, target.name, notes, info, replays)
 
 

@@ -191,20 +191,31 @@ class RunReplay:
             governor=governor,
         )
 
-    def totals(self, *, anchored: bool) -> RunTotals:
-        """Return time, power and energy of the run at every clock; the records state ``anchored``."""
-        clocks = at_each(len(self.predicted.requested_mhz), self._totals, self.memory, len(self.work))
+    def totals(self, *, anchored: bool, brief: bool = False) -> RunTotals:
+        """Return time, power and energy of the run at every clock; the records state ``anchored``.
+
+        ``brief``: without the power over time, from which the records of GPUs and highest powers are.
+        """
+        of_clock = self._sums if brief else self._totals
+        clocks = at_each(len(self.predicted.requested_mhz), of_clock, self.memory, len(self.work))
         totals = run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
         for j, (record, clock) in enumerate(zip(totals.records, clocks, strict=True)):
             record.update(self._throttled_ends(record, j))
             self._widen(record, j)
-            record["devices"] = clock.devices or [only_device(int(self.work.device[0]), record)]
+            if not brief:
+                record["devices"] = clock.devices or [only_device(int(self.work.device[0]), record)]
         return totals
 
-    def _totals(self, j: int, memory: Memory) -> ClockTotals:
+    def _sums(self, j: int, memory: Memory) -> ClockTotals:
+        return self._summed(self.at(j, memory=memory), j)
+
+    def _summed(self, replayed: Replayed, j: int) -> ClockTotals:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
+        return clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, replayed, j)
+
+    def _totals(self, j: int, memory: Memory) -> ClockTotals:
         replayed = self.at(j, memory=memory)
-        totals = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, replayed, j)
+        totals = self._summed(replayed, j)
         if self.work.devices == 1 and self._held_launches(j) is None:
             return totals
         capped = self._curves(replayed, j)
@@ -266,8 +277,7 @@ class RunReplay:
         if not weighted or self._held_launches(j) is None:
             return curves
         # Powers are those of the nearest level: what that rounds is given back above the idle power.
-        counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
-        run = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, replayed, j)
+        run = self._summed(replayed, j)
         idle_w = float(self.predicted.idle_w[j])
         energy_j = float(run.energy_j.sum()) + idle_w * float(run.gap_s.sum())
         return scaled_to(curves, energy_j, idle_w)
@@ -278,18 +288,18 @@ class RunReplay:
         span = float(start_ns.min(initial=np.inf)), float(end_ns.max(initial=-np.inf))
         rates, signature = self._levels(j)
         return {
-            int(device): power_curve(
+            device: power_curve(
                 start_ns,
                 end_ns,
                 signature,
                 rates,
                 idle_w=float(self.predicted.idle_w[j]),
                 span_ns=span,
-                members=np.flatnonzero(self.work.device == device),
+                members=members,
                 cap_w=self._limit_w(j),
                 weight=weight,
             )
-            for device in np.unique(self.work.device)
+            for device, members in self.work.by_device
         }
 
     def _levels(self, j: int) -> tuple[Rates, Numbers]:

@@ -14,7 +14,7 @@ from tracetool.kernels.collective_matching import alike_collectives, arrivals_ns
 from tracetool.kernels.refine import families_of
 from tracetool.measure.logged_work import Covered
 from tracetool.measure.timeline import GAP_HOLD_S
-from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
+from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, rows_of_devices, without_pauses
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.gap_causes import WORDS, Gap, gap_reasons
 from tracetool.replay.longest_path import solve
@@ -232,8 +232,8 @@ def time_parts(run: Run) -> list[TimeParts]:
     reasons, late_ns = idle_reasons(run, kernels, kind)
     arrived = arrivals_ns(run)
     gpu_parts = []
-    for device in kernels["device"].unique().sort().to_list():
-        rows = np.flatnonzero(kernels["device"].to_numpy() == device)
+    for device, members in rows_of_devices(kernels["device"].to_numpy()):
+        rows = np.arange(len(start)) if members is None else members
         pieces = pieces_of(rows, start[rows], end[rows], arrived[rows])
         piece_kind = np.where(pieces.waits, _WAIT, kind[pieces.rows])
         busy_ns, shared_s = busy_parts(pieces.start_ns, pieces.end_ns, piece_kind)
@@ -339,8 +339,8 @@ def idle_reasons(run: Run, kernels: pl.DataFrame, kind: Ints) -> tuple[Ints, Flo
         node_ns[graph.transfer] = graph.duration_ns[graph.transfer]
     _, binding, released_ns = solve(graph, node_ns, Memory())
     reach_ns = np.zeros(len(work))
-    for device in np.unique(work.device):
-        rows = np.flatnonzero(work.device == device)
+    for _, members in work.by_device:
+        rows = np.arange(len(work)) if members is None else members
         order = rows[np.argsort(work.start_ns[rows], kind="stable")]
         until = np.maximum.accumulate(work.end_ns[order])
         reach_ns[order] = np.concatenate([work.start_ns[order[:1]], until[:-1]])

@@ -196,9 +196,7 @@ def _progress(
     """Return the time at full speed that each activity's time under the cap is worth. (n,) [ns]"""
     total = end - start
     scratch = memory.sharing
-    for device, members in _by_device(work):
-        on_device = work.device == device
-        on_device &= end - start > SHORTEST_NS
+    for _, members in work.by_device:
         with scratch.lock:
             shared = share(
                 start,
@@ -210,15 +208,8 @@ def _progress(
                 progress=True,
                 scratch=scratch,
             )
-            total[on_device] = shared.done_ns[on_device]
+            total[shared.rows] = shared.done_ns[shared.rows]
     return np.asarray(total)
-
-
-def _by_device(work: Activities) -> list[tuple[int, Numbers | None]]:
-    """Return every device and its activities; None for all."""
-    if len(work) and (work.device == work.device[0]).all():
-        return [(int(work.device[0]), None)]
-    return [(int(d), np.flatnonzero(work.device == d)) for d in np.unique(work.device)]
 
 
 def _cost(
@@ -242,7 +233,7 @@ def _cost(
     each_base, each_clock = np.zeros((2, len(work) if each else 0))
     each_reason, each_late = np.full(len(each_base), int(Gap.TAIL)), np.zeros(len(each_base))
     busy = peak = demand = 0.0
-    for _, members in _by_device(work):
+    for _, members in work.by_device:
         scratch = memory.sharing
         with scratch.lock:
             shared = share(
@@ -258,6 +249,8 @@ def _cost(
             gap_count[Gap.UNKNOWN] += int((late_ns > 0).sum())
             idle = float(shared.gap_ns.sum())
             if each:
+                each_base[shared.rows] = shared.each_base_ns[shared.rows]
+                each_clock[shared.rows] = shared.each_clock_ns[shared.rows]
                 each_reason[shared.gap_next] = reason
                 each_late[shared.gap_next] = late_ns
         # Before this device's first activity and after its last one, others set the span.
@@ -269,9 +262,6 @@ def _cost(
         clock_ns += shared.clock_ns
         busy += shared.busy_ns
         peak, demand = max(peak, shared.peak_w), max(demand, shared.demand_w)
-        if each:
-            each_base += shared.each_base_ns
-            each_clock += shared.each_clock_ns
     return Replayed(
         makespan,
         placed.kernel_ns,

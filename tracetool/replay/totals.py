@@ -172,6 +172,8 @@ def _replay_fields(clock: ClockTotals, idle_w: float) -> dict[str, Any]:
     }
 
 
+#: Sums of powers this close may be one, rounded differently. [1] By definition without effect on results.
+_ROUNDING: Final = 1e-6
 _FIGURES: Final = ("kernel_time_ms", "copy_time_ms", "busy_ms", "energy_j", "mean_power_w", "peak_power_w")
 
 
@@ -208,9 +210,9 @@ def device_totals(
     """
     span_s = replayed.makespan_ns * 1e-9
     records = []
-    for device, curve in drawn.items():
-        members = np.flatnonzero(work.device == device)
-        start, end, is_copy = replayed.start_ns[members], replayed.end_ns[members], copies[members]
+    for device, members in work.by_device:
+        curve, chosen = drawn[device], slice(None) if members is None else members
+        start, end, is_copy = replayed.start_ns[chosen], replayed.end_ns[chosen], copies[chosen]
         records.append(
             {
                 "device": device,
@@ -235,12 +237,24 @@ def peak_together_w(curves: Mapping[int, PowerCurve]) -> float:
     >>> peak_together_w({0: one, 1: other})
     390.0
     """
-    edges = np.unique(np.concatenate([c.edge_ns[:-1] for c in curves.values()]))
+    edges = _highest_edges(list(curves.values()))
     together = np.zeros(len(edges))
     for curve in curves.values():
         place = np.searchsorted(curve.edge_ns, edges, side="right") - 1
         together += curve.power_w[np.clip(place, 0, len(curve.power_w) - 1)]
     return float(together.max(initial=0.0))
+
+
+def _highest_edges(curves: Sequence[PowerCurve]) -> Floats:
+    """Return the edges from which curves may draw most together, as far as a running sum tells. [ns]"""
+    edge_ns = np.concatenate([c.edge_ns[:-1] for c in curves])
+    order = np.argsort(edge_ns, kind="stable")
+    last = np.append(np.diff(edge_ns[order]) > 0, True)  # powers of no time are none
+    later = np.concatenate([np.diff(c.power_w, prepend=c.power_w[:1]) for c in curves])
+    first_w = sum(float(c.power_w[0]) for c in curves)
+    together = first_w + np.cumsum(later[order])[last]
+    most = together.max(initial=0.0)
+    return np.asarray(edge_ns[order[last]][together >= most * (1.0 - _ROUNDING)])
 
 
 def _covered_ns(start: Floats, end: Floats) -> float:

@@ -104,7 +104,7 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
 
 def _swept(run: Run, gpu: str | None, spec: Gpu, clocks_mhz: Sequence[float]) -> PredictedRun:
     """Return a run replayed at clocks under the GPU's own limit: its recorded clock is now a request."""
-    return predict_run(run, gpu, clocks_mhz, power_cap_w=float(spec.power_limit_w))
+    return predict_run(run, gpu, clocks_mhz, power_cap_w=float(spec.power_limit_w), brief=True)
 
 
 def _cheapest(swept: Sequence[PredictedRun]) -> tuple[float, float]:
