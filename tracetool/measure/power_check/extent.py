@@ -100,7 +100,8 @@ def polling(case: LogCase) -> Finding:
 def stamps(case: LogCase) -> Finding:
     """How finely the log stamps its lines."""
     time_ns = case.frame["time_ns"].to_numpy()
-    steps = np.diff(np.unique(time_ns))
+    steps = np.diff(np.sort(time_ns))
+    steps = steps[steps > 0]
     if len(time_ns) < 10 or not len(steps):
         return Finding("stamps", "good", "too few lines to see how finely they are stamped")
     whole_seconds = bool((time_ns % 1_000_000_000 == 0).all())

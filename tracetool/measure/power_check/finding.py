@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -72,7 +73,7 @@ class LogCase:
     timeline: Timeline | None  # None without a trace
     candidates: int = 1  # sensors that the reading may come from
 
-    @property
+    @cached_property
     def spacing_s(self) -> float:
         """Time between two readings with new values: updates, or polls where those are slower. [s]"""
         steps = np.diff(self.log.time_s)
