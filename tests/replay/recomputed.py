@@ -169,12 +169,15 @@ def notes(raw: Raw, source: Ledger) -> list[list[float]]:
     """Return the numbers of a diagnosis's notes, GPU by GPU."""
     measured = source.energies.measured
     assert measured is not None
-    told: list[list[float]] = []
+    several = len(measured.classes) > 1
+    throttled: dict[tuple[float, ...], list[float]] = {}
+    rest: list[list[float]] = []
     for device, classes in measured.classes.items():
+        told: list[list[float]] = []
         log = raw.log.filter(pl.col("gpu") == device)
         top = log["clock"].max()
         slowed = 100.0 * float((log.filter(pl.col("utilization") > 50)["clock"] < top).mean())  # type: ignore[arg-type]
-        told.append([device, slowed, slowed, -slowed, float(log.height)])
+        throttled.setdefault((slowed, slowed, -slowed, float(log.height)), []).append(float(device))
         one = measured.observations[device]
         changed = np.flatnonzero(np.diff(log["power"].to_numpy()))
         update_ms = float(np.median(np.diff(changed))) * POLL_MS
@@ -182,17 +185,18 @@ def notes(raw: Raw, source: Ledger) -> list[list[float]]:
         moved = 1e3 * np.array([one.alignment.offset_s, one.alignment.low_s, one.alignment.high_s])
         told.append(moved.tolist())
         hard = classes.identification.reason != ""
-        if not (hard & (classes.seconds > 0)).any():
-            continue
-        told.append([float((hard & (classes.seconds > 0)).sum()), float((classes.seconds > 0).sum())])
-        groups = []
-        for group in np.unique(classes.identification.group):
-            member = classes.identification.group == group
-            if group >= 0:
-                energy = float(classes.energy_j[member].sum())
-                half = Z90 * float(np.sqrt(classes.covariance[np.ix_(member, member)].sum()))
-                groups.append(
-                    [float(group), float(member.sum()), energy, max(energy - half, 0.0), energy + half]
-                )
-        told += sorted(groups, key=lambda one: -one[2])[:3]
-    return told
+        if (hard & (classes.seconds > 0)).any():
+            told.append([float((hard & (classes.seconds > 0)).sum()), float((classes.seconds > 0).sum())])
+            groups = []
+            for group in np.unique(classes.identification.group):
+                member = classes.identification.group == group
+                if group >= 0:
+                    energy = float(classes.energy_j[member].sum())
+                    half = Z90 * float(np.sqrt(classes.covariance[np.ix_(member, member)].sum()))
+                    groups.append(
+                        [float(group), float(member.sum()), energy, max(energy - half, 0.0), energy + half]
+                    )
+            told += sorted(groups, key=lambda one: -one[2])[:3]
+        rest += [[float(device), *note] for note in told] if several else told
+    # what is the same of several GPUs is said once
+    return [[*devices, *figures] for figures, devices in throttled.items()] + rest
