@@ -73,3 +73,13 @@ def test_a_stream_of_the_system_is_not_waited_for(
 def test_a_data_set_where_no_folder_can_be_made(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = line_of(capsys, "fleet", "ingest", samples / "mi300x_kernel_trace.csv", "-o", "/proc/x")
     assert said.startswith("error: /proc/x: cannot be written")
+
+
+def test_what_a_library_says_of_the_system_has_the_fix_of_it() -> None:
+    too_large = OSError("parquet: underlying IO error: File too large (os error 27) (is the disk full?)")
+    line = BadInput.unwritable("run", too_large).line()
+    assert line == (
+        "run: cannot be written: File too large (allow larger files (ulimit -f), or choose another place)"
+    )
+    full = OSError("Cannot write. Detail: [errno 28] No space left on device")
+    assert BadInput.unwritable("run", full).fix == "free space there, or choose another place"

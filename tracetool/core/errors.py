@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 from typing import Final
 
@@ -18,6 +19,8 @@ _FIXES: Final = {
     errno.EFBIG: "allow larger files (ulimit -f)", errno.ENAMETOOLONG: "shorten its name",
     errno.EROFS: "mount it for writing",
 }  # fmt: skip
+#: How polars and Arrow end what the system refused them.
+_OS_ERROR: Final = re.compile(r"\((?:os error|errno) (\d{1,4})\)|\[errno (\d{1,4})\]", re.IGNORECASE)
 
 
 class TracetoolError(Exception):
@@ -59,10 +62,12 @@ class BadInput(TracetoolError):  # noqa: N818 - reads as what it is at the raise
     @classmethod
     def unwritable(cls, path: str | os.PathLike[str], cause: OSError) -> BadInput:
         """Return the error for a ``path`` that cannot be written."""
-        fix = _FIXES.get(cause.errno or 0, "allow writing there")
-        return cls.in_file(
-            path, f"cannot be written: {cause.strerror or cause}", f"{fix}, or choose another place"
-        )
+        number, fault = cause.errno, cause.strerror or str(cause)
+        if number is None and (stated := _OS_ERROR.search(fault)):  # a library's text of what the system said
+            number = int(stated[1] or stated[2])
+            fault = os.strerror(number)
+        fix = _FIXES.get(number or 0, "allow writing there")
+        return cls.in_file(path, f"cannot be written: {fault}", f"{fix}, or choose another place")
 
 
 class MissingPart(TracetoolError):  # noqa: N818
