@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,9 @@ from tests.model.operators import rows_of
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.load import load_gpu
-from tracetool.model.own_kernels import _Group, left_out, shrunk_variance
+from tracetool.model.anchor import Anchor
+from tracetool.model.anchor_groups import kernels as same_kernels
+from tracetool.model.own_kernels import _Group, _levels, left_out, shrunk_variance
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 
@@ -136,3 +139,28 @@ def test_a_mean_of_a_group_deviates_by_its_own_error_and_by_what_groups_differ_b
     """Variances of 1/4 and 1/100 beside one of 1/4 between groups; nothing known stays nothing."""
     group = _Group(np.array([4.0, 100.0, 0.0]), np.zeros(3))
     assert group.within(0.25).tolist() == pytest.approx([1.0 / 0.5, 1.0 / 0.26, 0.0])
+
+
+def test_one_long_name_takes_no_memory_of_the_others() -> None:
+    """Names of templates have thousands of characters; groups are those of name and launch all the same."""
+    n = 2000
+    rows = rows_of("elementwise", elements=np.full(n, 1e7), reads=1, writes=1)
+    names = [f"kernel_{i // 4}" for i in range(n)]
+    names[-4:] = ["f<" + 20_000 * "x" + ">"] * 4
+    columns = {
+        "name": np.array(names, dtype=object),
+        "threads": np.array([128.0, 128.0, 256.0, np.nan] * (n // 4)),
+        "duration_us": np.full(n, 50.0),
+        "recorded_clock_mhz": np.full(n, GPU.clock_boost_mhz),
+    }
+    rows = replace(rows, columns={**rows.columns, **columns})
+    anchor = Anchor.of(rows, GPU)
+    tracemalloc.start()
+    group = same_kernels(rows, anchor)
+    levels = _levels(rows, GPU, np.full(n, 5e-5))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 1000 * n
+    assert len(set(group.tolist())) == 3 * n // 4
+    assert (group[0::4] == group[1::4]).all()
+    assert levels.name.tolist() == levels.shape.tolist() == np.repeat(np.arange(n // 4), 4).tolist()

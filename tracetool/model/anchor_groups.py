@@ -41,12 +41,15 @@ def kernels(rows: OperatorColumns, anchor: Anchor) -> Ints:
 
     Rows are one kernel if their name and launch agree. Rows without a name or a measurement stand alone.
     """
-    names = rows.text("name").astype(str)
-    keys = np.stack([np.nan_to_num(rows.number(c), nan=-1.0) for c in _IDENTITY], axis=1)
-    _, identity = np.unique(keys, axis=0, return_inverse=True)
-    _, name = np.unique(names, return_inverse=True)
-    number = name * (identity.max(initial=0) + 1) + identity.reshape(-1)
-    return np.asarray(np.where(anchor.measured & (names != ""), number, -1 - np.arange(len(rows))))
+    # by places of distinct texts: in an array of texts all names take the memory of the longest
+    names, number = rows.distinct("name")
+    named = np.array([name != "" for name in names], dtype=np.bool_)[number]
+    for column in _IDENTITY:
+        values = np.nan_to_num(rows.number(column), nan=-1.0)
+        if (values != values[:1]).any():
+            _, place = np.unique(values, return_inverse=True)
+            _, number = np.unique(number * (int(place.max()) + 1) + place, return_inverse=True)
+    return np.asarray(np.where(anchor.measured & named, number, -1 - np.arange(len(rows))))
 
 
 def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between | None:

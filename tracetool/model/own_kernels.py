@@ -173,10 +173,22 @@ def _levels(rows: OperatorColumns, gpu: Gpu, model_s: Floats) -> _Levels:
     law = np.char.add(np.char.partition(bands, "/")[:, 0], library)
     size = np.digitize(model_s * 1e6, _SIZES_US).astype(str)
     kind = np.char.add(np.char.add(bands, library), size)
-    # a run numbers its signatures behind their names
-    name = np.char.add(kind, np.char.partition(rows.text("name").astype(str), " #")[:, 0])
-    shape = np.char.add(name, np.round(np.log(model_s) * _SAME_SHAPE).astype(np.int64).astype(str))
-    return _Levels(*(distinct_texts(key.astype(object))[1] for key in (law, kind, name, shape)))
+    # a run numbers its signatures behind their names, which may be thousands of characters long
+    names, place = rows.distinct("name")
+    of_name = distinct_texts(np.array([name.partition(" #")[0] for name in names], dtype=object))[1][place]
+    of_law, of_kind = (distinct_texts(key.astype(object))[1] for key in (law, kind))
+    of_name = _pairs(of_kind, of_name)
+    step = np.round(np.log(model_s) * _SAME_SHAPE).astype(np.int64)
+    return _Levels(of_law, of_kind, of_name, _pairs(of_name, step - step.min()))
+
+
+def _pairs(first: Ints, second: Ints) -> Ints:
+    """Return the number of each pair, of numbers from 0, in the order of their first rows. Shape (n,)."""
+    pairs = first * (int(second.max()) + 1) + second
+    _, row, place = np.unique(pairs, return_index=True, return_inverse=True)
+    rank = np.empty(len(row), np.int64)
+    rank[np.argsort(row)] = np.arange(len(row))
+    return np.asarray(rank[place])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.hardware.trace_figures import differing_figures
+from tracetool.model.blocks import slices
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import power_as_measured
 from tracetool.model.timing import time_rows
@@ -103,6 +104,8 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
 _STRIDES, _STRIDE = 3, 5
 #: Powers this close are one, as at all clocks of one voltage. [1] A prior.
 _SAME_POWER: Final = 1e-3
+#: Rows whose powers are computed together. [rows] By definition without effect on results: it bounds memory.
+_AT_ONCE: Final = 32_768
 #: Clocks this close are one. [MHz]
 _SAME_MHZ: Final = 1e-6
 #: A kernel this many times faster than the model of its shapes did not do all of that work. [1]
@@ -324,10 +327,15 @@ def _last_within(power_w: Floats, most_w: Floats) -> Ints:
 
 def _powers_at(rows: OperatorColumns, gpu: Gpu, clocks_mhz: Floats) -> Floats:
     """Power of each row had its measured time been at each of its clocks, whatever the limit. (n, c) [W]"""
-    repeated = rows.take(np.repeat(np.arange(len(rows)), clocks_mhz.shape[1]))
-    return _power_at(repeated, gpu, clocks_mhz.ravel()).reshape(clocks_mhz.shape)
+    count, clocks = clocks_mhz.shape
+    power_w = np.empty((count, clocks))
+    for block in slices(0, count, max(_AT_ONCE // clocks, 1)):
+        at_mhz = clocks_mhz[block]
+        repeated = rows.take(np.repeat(np.arange(block.start, block.stop), clocks))
+        power_w[block] = power_as_measured(_with_clock(repeated, at_mhz.ravel()), gpu).reshape(at_mhz.shape)
+    return power_w
 
 
 def _power_at(rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Floats:
     """Power of each row had its measured time been at this clock, whatever the limit. (n,) [W]"""
-    return power_as_measured(_with_clock(rows, clock_mhz), gpu)
+    return _powers_at(rows, gpu, clock_mhz[:, None])[:, 0]
