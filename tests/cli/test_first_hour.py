@@ -28,8 +28,9 @@ def bare(folder: Path) -> tt.Run:
 
 
 def test_attributed_energy_comes_first_and_notes_last(
-    logged: tt.Run, capsys: pytest.CaptureFixture[str]
+    logged: tt.Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     logged.attribute().show()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("run: 5,098 J measured (4,755..5,440)")

@@ -133,7 +133,7 @@ def test_a_wrong_zone_is_said_with_the_right_one(files: dict[str, Path]) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "cannot be read"),
+        ("", "is empty"),
         ("name,start_us,end_us\n", "no rows"),
         ("name,start_us\nx,1\n", "missing column end_us"),
         ("name,start_us,end_us\nx,5,4\n", "line 2"),

@@ -62,7 +62,7 @@ def test_a_prior_by_name_serves_both_doors(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "cannot be read"), ("power_w\n3\n", "missing column signature"),
+    [("", "is empty"), ("power_w\n3\n", "missing column signature"),
      ("signature\n3\n", "missing column power_w"), ("signature,power_w\n1,x\n2,-4\n3,inf\n", "no usable")],
 )  # fmt: skip
 def test_a_bad_prior_is_one_line(tmp_path: Path, text: str, said: str) -> None:
