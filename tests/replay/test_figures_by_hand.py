@@ -148,7 +148,7 @@ def test_the_recorded_clock_is_the_median_of_readings_under_load() -> None:
 
 def test_a_limit_between_the_last_two_steps_settles_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.1 W a MHz: 139 W are 1,390 MHz, and the next lower clock there is is 1,380."""
-    monkeypatch.setattr("tracetool.replay.recording_conditions._power_at", lambda _, __, mhz: 0.1 * mhz)
+    monkeypatch.setattr("tracetool.replay.recording_conditions._powers_at", lambda _, __, mhz: 0.1 * mhz)
     settled, never = _settled(rows_of("gemm", m=[64, 64]), GPU, 139.0)
     assert settled.tolist() == [1380.0, 1380.0]
     assert never.tolist() == [False, False]
@@ -160,9 +160,10 @@ def test_a_power_over_the_limit_within_its_interval_rules_no_work_out(
     """100 W up to 1,200 MHz, 0.1 W a MHz more above: under 98 W it ran at 1,200, under 50 W at no clock."""
 
     def power_w(rows: OperatorColumns, _: object, mhz: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(100.0 + 0.1 * np.maximum(np.asarray(mhz) - 1200.0, 0.0), len(rows))
+        assert mhz.shape[0] == len(rows)
+        return 100.0 + 0.1 * np.maximum(mhz - 1200.0, 0.0)
 
-    monkeypatch.setattr("tracetool.replay.recording_conditions._power_at", power_w)
+    monkeypatch.setattr("tracetool.replay.recording_conditions._powers_at", power_w)
     rows = rows_of("gemm", m=[64, 64])
     settled, never = _settled(rows, GPU, 98.0)
     assert never.tolist() == [False, False]
