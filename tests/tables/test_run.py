@@ -139,6 +139,20 @@ def test_a_run_of_before_the_list_is_read_as_it_is(tmp_path: Path, damage: str |
     assert str(path / "kernels.parquet") in raised.value.line()
 
 
+def test_a_table_at_which_the_reader_gives_up_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A panic of the library is no exception that others catch: it ended in a traceback."""
+    path = write_run(tmp_path / "a.tracetool", {"kernels": _kernels()}, {})
+
+    def panics(*_: object, **__: object) -> pl.DataFrame:
+        raise pl.exceptions.PanicException("called `Option::unwrap()` on a `None` value")
+
+    monkeypatch.setattr(pl, "read_parquet", panics)
+    with pytest.raises(BadInput, match=r"kernels\.parquet: broken table: it is damaged"):
+        _ = Run.open(path).kernels
+
+
 def test_sha256_is_that_of_the_content(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc")
     assert file_sha256(tmp_path / "x").startswith("ba7816bf8f01cfea")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 from tracetool.tables.run import Run
@@ -33,9 +34,7 @@ def with_ranks(run: Run, rows: OperatorColumns) -> OperatorColumns:
     collectives = np.asarray(rows.family == names.COLLECTIVE, dtype=np.bool_)
     if not collectives.any():
         return rows
-    signatures = rows.number("signature")[collectives].astype(np.int64)
-    activities = run.table("kernels", ("device", "signature"))
-    devices = activities.filter(pl.col("signature").is_in(signatures.tolist()))["device"].n_unique()
+    devices = _devices_of(run, rows.number("signature")[collectives].astype(np.int64))
     ranks = rows.number("ranks")
     stated = np.unique(ranks[collectives & np.isfinite(ranks)])
     alone = devices <= 1
@@ -46,6 +45,14 @@ def with_ranks(run: Run, rows: OperatorColumns) -> OperatorColumns:
         "keeps_waits": np.where(collectives & alone, 1.0, 0.0),
     }
     return replace(rows, columns={**rows.columns, **columns})
+
+
+def _devices_of(run: Run, signatures: Ints) -> int:
+    """Return on how many of a run's GPUs these signatures ran."""
+    if run.devices.height <= 1:
+        return run.devices.height
+    activities = run.table("kernels", ("device", "signature"))
+    return activities.filter(pl.col("signature").is_in(signatures.tolist()))["device"].n_unique()
 
 
 def _ranks_of_job(run: Run) -> float:

@@ -136,9 +136,9 @@ def load_table(path: Path) -> pl.DataFrame:
         )
     regular_file(path, "give a run (tracetool ingest TRACE makes one) or a table")
     suffix = path.suffix.lower()
-    if suffix not in _READERS:
+    if suffix not in (".parquet", *_TEXT_READERS):
         raise BadInput.in_file(path, f"unknown kind of table {suffix!r}", "give .csv, .parquet or .json")
-    return stored_table(path, _READERS[suffix], suffix[1:])
+    return stored_table(path, _TEXT_READERS.get(suffix, _read_csv), suffix[1:])
 
 
 def _read_csv(raw: bytes) -> pl.DataFrame:
@@ -152,10 +152,9 @@ def _read_lines(raw: bytes) -> pl.DataFrame:
     return pl.read_ndjson(raw, infer_schema_length=None)
 
 
-#: How a table of each ending is read from its bytes; Parquet is read from its file.
-_READERS: Final[dict[str, Callable[[bytes], pl.DataFrame]]] = {
+#: How a table of text of each ending is read from its bytes.
+_TEXT_READERS: Final[dict[str, Callable[[bytes], pl.DataFrame]]] = {
     ".csv": _read_csv,
-    ".parquet": _read_csv,
     ".json": lambda raw: pl.read_json(raw, infer_schema_length=None),
     ".jsonl": _read_lines,
     ".ndjson": _read_lines,

@@ -19,11 +19,10 @@ from tracetool.core.errors import BadInput
 from tracetool.core.one_process import stay_in_process
 from tracetool.core.paths import text_name
 from tracetool.core.version import __version__
-from tracetool.tables.memory import check_parquet
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.scopes import gpu_readings
-from tracetool.tables.table_file import parquet_columns
+from tracetool.tables.table_file import FAULTS, fault_of, parquet_columns, read_parquet
 from tracetool.tables.table_list import (
     KEYS,
     RowNumbers,
@@ -132,11 +131,11 @@ class Run:
             stored = parquet_columns(file)
             names = {c.name for c in schema.columns} | set(schema.renamed(stored))
             readable = [name for name in stored if name in names] or list(stored)[:1]
-            check_parquet(file, readable)
-            frame = schema.conform(pl.read_parquet(file, columns=readable, glob=False))
-        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-            fault = str(error).splitlines()[0] if str(error) else "unreadable"
-            raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error
+            frame = schema.conform(read_parquet(file, readable))
+        except FAULTS as error:
+            raise BadInput.in_file(
+                file, f"broken table: {fault_of(error)}", "ingest the trace again"
+            ) from error
         if fault := impossible_figure(name, frame) or broken_reference(name, frame, self._row_numbers):
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again")
         return frame
