@@ -17,6 +17,7 @@ from tests.conftest import Tool
 from tests.documents import check_document
 from tracetool.cli.app import build, run
 from tracetool.core.errors import MissingPart
+from tracetool.report.save import output_suffixes
 
 COMMANDS = sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(tracetool.cli.commands.__path__))
 CLICK_COMMAND = typer.main.get_command(build())
@@ -48,6 +49,52 @@ def test_help_has_an_example(words: tuple[str, ...], capsys: pytest.CaptureFixtu
 def test_every_option_is_explained(words: tuple[str, ...], command: object) -> None:
     for parameter in command.params:  # type: ignore[attr-defined]
         assert parameter.help or parameter.name == "help", f"{parameter.name} has no help"
+
+
+#: What a command writes in place of a table of its result: a run, a data set, baselines.
+WRITES_OTHER = {
+    "baseline add", "baseline prune", "calibrate", "export", "fleet ingest", "ingest", "record", "report",
+    "sensor check", "sensor identify",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "command"), LEAVES, ids=NAMES)
+def test_every_command_has_the_usual_options(words: tuple[str, ...], command: object) -> None:
+    helps = {flag: p.help for p in command.params for flag in p.opts}  # type: ignore[attr-defined]
+    assert {"--json", "-q", "--quiet", "-v", "--verbose"} <= set(helps)
+    if " ".join(words) not in WRITES_OTHER:
+        assert {suffix for suffix in output_suffixes(judged=False) if suffix not in helps["-o"]} == set()
+
+
+@pytest.mark.parametrize("name", ["doctor", "families", "formats", "schema"])
+def test_a_list_can_be_written_and_kept_quiet(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name, "-q", "-o", str(tmp_path / "list.csv")]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert len((tmp_path / "list.csv").read_text("utf-8").splitlines()) > 1
+
+
+def test_verbose_says_each_step_on_standard_error(
+    samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "a.tracetool"
+    assert run(["ingest", str(samples / "mi300x_kernel_trace.csv"), "-o", str(made), "-v", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)
+    told = [line for line in err.splitlines() if line.startswith("tracetool: ")]
+    assert all(re.match(r"tracetool: +\d+\.\d\d s  ", line) for line in told)
+    steps = [line.split(" s  ", 1)[1] for line in told]
+    assert steps[1:3] == ["reading mi300x_kernel_trace.csv", "linking kernels to their launches"]
+    assert re.fullmatch(r"done, peak memory [\d,]+ MiB", steps[-1])
+    for words, step in (
+        (["report", str(made), "--gpu", "mi300x", "-o", str(tmp_path / "page.html")], "predicting"),
+        (["classify", str(made), "-o", str(tmp_path / "names.csv")], f"writing {tmp_path / 'names.csv'}"),
+    ):
+        assert run([*words, "-q", "-v"]) == 0
+        assert step in [line.split(" s  ", 1)[-1] for line in capsys.readouterr().err.splitlines()]
+        assert run([*words, "-q"]) == 0
+        assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("words", [p for p, _ in LEAVES], ids=NAMES)

@@ -14,6 +14,7 @@ from tracetool.api.result import Result
 from tracetool.calibrate.calibrate import CalibrationResult
 from tracetool.calibrate.calibrate import calibrate as fit
 from tracetool.core.paths import PathLike, paths_of
+from tracetool.core.progress import Progress
 from tracetool.tables.write import aside_file
 
 if TYPE_CHECKING:
@@ -102,7 +103,13 @@ class Calibration(Result):
 
 
 @public
-def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str | None = None) -> Calibration:
+def calibrate(
+    sources: PathLike | Sequence[PathLike],
+    gpu: str,
+    *,
+    part: str | None = None,
+    progress: Progress | None = None,
+) -> Calibration:
     """Fit power or time coefficients and state their error on rows they have not seen.
 
     Parameters
@@ -113,6 +120,8 @@ def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str | N
         The GPU they were measured on.
     part : {"power", "time", "both"}, optional
         Which coefficients; by default those of power where a source states any, else of time.
+    progress : Progress, optional
+        Receives each step.
 
     Raises
     ------
@@ -127,4 +136,4 @@ def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str | N
     ...
     tracetool.core.errors.BadInput: calibrate needs at least one run or table
     """
-    return Calibration(fit(paths_of(sources), gpu, part=part))
+    return Calibration(fit(paths_of(sources), gpu, part=part, progress=progress))

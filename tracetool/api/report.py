@@ -13,6 +13,7 @@ from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
+from tracetool.core.progress import Progress
 from tracetool.report.run_page import RunPage
 from tracetool.report.run_report import report_run
 from tracetool.report.save import check_output
@@ -90,6 +91,7 @@ def report(
     tz: str | None = None,
     by: str | None = None,
     depth: int | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Write one self-contained page: where the joules go, power over time, other clocks, every kernel.
 
@@ -113,6 +115,8 @@ def report(
         Groups to show, as for :func:`tracetool.energy_by`; by default modules where the run names any.
     depth : int, optional
         Levels of nested modules kept apart.
+    progress : Progress, optional
+        Receives each step.
 
     Raises
     ------
@@ -136,7 +140,17 @@ def report(
     if Path(path).suffix.lower() != ".html":
         raise BadInput.in_file(path, "a report is a page", "name it report.html, or use: tracetool diff -o")
     target = check_output(path)
-    page = report_run(run, base, gpu=gpu, clock_mhz=clock, power=paths_of(power), tz=tz, by=by, depth=depth)
+    page = report_run(
+        run,
+        base,
+        gpu=gpu,
+        clock_mhz=clock,
+        power=paths_of(power),
+        tz=tz,
+        by=by,
+        depth=depth,
+        progress=progress,
+    )
     with aside_file(target) as aside:
         aside.write_text(run_html(page), "utf-8")
     return Report(target, page)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
+import functools
 import importlib
+import inspect
 import os
 import pkgutil
+import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from tracetool.cli.output import Printed, print_json
+from tracetool.cli.output import VERBOSE_OPTION, Printed, print_json
+from tracetool.cli.progress import Verbose, verbose_end, verbose_step
 from tracetool.cli.safe_output import guarded_streams
 from tracetool.core.errors import Terminated, TracetoolError
 from tracetool.core.version import __version__
@@ -45,6 +51,36 @@ def _without_options(callback: Callable[..., Any]) -> Callable[[], None]:
 
     listed.__doc__ = callback.__doc__
     return listed
+
+
+def _with_verbose(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command's function with ``--verbose`` after its own options."""
+
+    @functools.wraps(callback)
+    def traced(*arguments: Any, verbose: bool = False, **options: Any) -> Any:
+        Verbose.asked = verbose
+        verbose_step(f"tracetool {__version__}, Python {platform.python_version()}, {platform.machine()}")
+        result = callback(*arguments, **options)
+        verbose_end()
+        return result
+
+    signature = inspect.signature(callback)
+    added = inspect.Parameter(
+        "verbose", inspect.Parameter.KEYWORD_ONLY, default=VERBOSE_OPTION, annotation=bool
+    )
+    traced.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])  # type: ignore[attr-defined]
+    traced.__annotations__ = {**callback.__annotations__, "verbose": bool}
+    return traced
+
+
+def _group_with_verbose(app: typer.Typer) -> typer.Typer:
+    """Return a group whose every command takes ``--verbose``."""
+    group = copy.copy(app)
+    group.registered_commands = [copy.copy(command) for command in app.registered_commands]
+    for command in group.registered_commands:
+        assert command.callback is not None
+        command.callback = _with_verbose(command.callback)
+    return group
 
 
 def build(only: str | None = None, *, listing: bool = False) -> typer.Typer:
@@ -78,12 +114,15 @@ def build(only: str | None = None, *, listing: bool = False) -> typer.Typer:
         ):
             command = app.registered_commands[0]
             assert command.callback is not None
-            callback = _without_options(command.callback) if listing else command.callback
+            made = _without_options if listing else _with_verbose
+            callback = made(command.callback)
             root.command(name, help=command.help, short_help=command.short_help, epilog=command.epilog)(
                 callback
             )
         else:
-            root.add_typer(typer.Typer(help=app.info.help) if listing else app, name=name)
+            root.add_typer(
+                typer.Typer(help=app.info.help) if listing else _group_with_verbose(app), name=name
+            )
     return root
 
 
@@ -155,6 +194,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     words = list(arguments) if arguments is not None else sys.argv[1:]
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     Printed.document = False
+    Verbose.asked, Verbose.start_s = False, time.monotonic()
     listing = not words or words[0] in _LISTING
     command = typer.main.get_command(build(_command_named(words), listing=listing))
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tracetool.cli.progress import verbose_step
 from tracetool.cli.safe_output import unguarded
 from tracetool.core.escape import json_log
 from tracetool.report.json_values import plain
@@ -64,6 +65,7 @@ def emit(result: Result, *, as_json: bool, quiet: bool = False, written: Iterabl
 def save(result: Result, out: Path | None) -> None:
     """Write a result where that was asked for."""
     if out is not None:
+        verbose_step(f"writing {out}")
         result.save(out)
 
 
@@ -90,3 +92,9 @@ JSON_OPTION = typer.Option(
     False, "--json", help="Print one JSON document on standard output and nothing else; an error is one too."
 )
 QUIET_OPTION = typer.Option(False, "--quiet", "-q", help="Print errors only.")
+VERBOSE_OPTION = typer.Option(
+    False,
+    "--verbose",
+    "-v",
+    help="Print steps, their times and peak memory on standard error.",
+)

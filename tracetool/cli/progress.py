@@ -1,7 +1,9 @@
-"""Progress on standard error: only on a terminal, only once a job takes longer than two seconds."""
+"""Progress on standard error: a line on a terminal for a job of more than two seconds, or ``--verbose``."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +14,51 @@ from tracetool.core.escape import terminal
 from tracetool.core.progress import Progress, Silent
 
 PATIENCE_S = 2.0
+
+
+def _peak_bytes() -> float | None:
+    """Return the most memory this process held, None where the system does not state it. [bytes]"""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024.0
+
+
+class Verbose:
+    """Whether ``--verbose`` was given to the command that runs, and since when it runs."""
+
+    asked = False
+    start_s = 0.0
+
+
+def verbose_step(text: str) -> None:
+    """Print a step with the seconds since the command's start, if ``--verbose`` was given."""
+    if Verbose.asked:
+        seconds = time.monotonic() - Verbose.start_s
+        with contextlib.suppress(OSError):  # nobody reads: the result is another stream's
+            print(f"tracetool: {seconds:7.2f} s  {terminal(text, 200)}", file=sys.stderr, flush=True)
+
+
+def verbose_end() -> None:
+    """Print the time and the peak memory of the command, if ``--verbose`` was given."""
+    if Verbose.asked:
+        peak = _peak_bytes()
+        verbose_step("done" if peak is None else f"done, peak memory {peak / 2**20:,.0f} MiB")
+
+
+class _Steps:
+    """A line for every step; one that only counts on, such as rows read, is printed once."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def step(self, text: str, done: float | None = None) -> None:  # noqa: ARG002 - the share is for one line
+        step = re.sub(r": [\d,]+ \w+$", "", text)
+        if step != self._last:
+            self._last = step
+            verbose_step(step)
 
 
 class _Line:
@@ -37,7 +84,10 @@ class _Line:
 
 @contextmanager
 def shown_progress(*, quiet: bool = False) -> Iterator[Progress]:
-    """Give a progress that draws one line on a terminal, and nothing anywhere else."""
+    """Give a progress that draws one line on a terminal, prints steps if asked to, else shows nothing."""
+    if Verbose.asked:
+        yield _Steps()
+        return
     if quiet or not sys.stderr.isatty():
         yield Silent()
         return

@@ -83,7 +83,7 @@ def attribute(
         None,
         "--out",
         "-o",
-        help="Write the windows if asked, else the classes: .parquet .csv .json .md .html",
+        help="Write the windows if asked, else the classes: .parquet .csv .json .md .html .xml",
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,

@@ -47,9 +47,10 @@ def list_(
         None, help="Only of this branch (needs --gpu in large stores to be quick)."
     ),
     out: Path | None = typer.Option(
-        None, "-o", "--out", help="Write the table: .parquet .csv .json .md .html."
+        None, "-o", "--out", help="Write the table: .parquet .csv .json .md .html .xml."
     ),
     as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
 ) -> None:
     """List baselines, oldest first, with drifts and steps."""
     from tracetool.api.baseline import list_baselines
@@ -58,7 +59,7 @@ def list_(
     check_out(out)
     baselines = list_baselines(store, gpu=gpu, branch=branch)
     save(baselines, out)
-    emit(baselines, as_json=as_json)
+    emit(baselines, as_json=as_json, quiet=quiet)
 
 
 @app.command(epilog="Example: tracetool baseline prune .baselines --keep 30")

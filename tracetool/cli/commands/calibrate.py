@@ -32,10 +32,12 @@ def calibrate(
     """Fit power or time coefficients, state their uncertainty and their error on rows they have not seen."""
     from tracetool.api.calibrate import calibrate as fit
     from tracetool.cli.output import emit, save
+    from tracetool.cli.progress import shown_progress
     from tracetool.core.errors import BadInput
 
     if out is not None and out.suffix != ".toml":
         raise BadInput(f"{out}: a calibration is a .toml file", "name it mine.power.toml")
-    fitted = fit(sources, gpu, part=part)
+    with shown_progress(quiet=quiet) as progress:
+        fitted = fit(sources, gpu, part=part, progress=progress)
     save(fitted, out)
     emit(fitted, as_json=as_json, quiet=quiet, written=[out])

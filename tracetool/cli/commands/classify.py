@@ -23,7 +23,7 @@ def classify(
         None, "--explain", metavar="NAME", help="Explain one name token by token."
     ),
     out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html"
+        None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html .xml"
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,

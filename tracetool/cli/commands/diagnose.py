@@ -69,7 +69,7 @@ def diagnose(
         "their steps are named.",
     ),
     out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write: .html (of a table with pictures) .json .csv .parquet .md"
+        None, "--out", "-o", help="Write: .parquet .csv .json .md .html (of a table: pictures) .xml"
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,

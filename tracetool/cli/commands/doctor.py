@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
@@ -19,13 +19,19 @@ def doctor(
         Path(), metavar="[FOLDER]", help="Where recordings would go; here by default."
     ),
     require: bool = typer.Option(False, "--require", help="Exit 3 if this machine cannot record a GPU."),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
+    ),
     as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
 ) -> None:
     """Look at drivers, profilers, permissions and sensors of this machine; nothing is changed."""
     from tracetool.api.doctor import doctor as examine
-    from tracetool.cli.output import emit
+    from tracetool.cli.output import check_out, emit, save
 
+    check_out(out)
     examined = examine(folder)
-    emit(examined, as_json=as_json)
+    save(examined, out)
+    emit(examined, as_json=as_json, quiet=quiet)
     if require:
         examined.raise_if_unable()

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
-from tracetool.cli.output import JSON_OPTION
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
 
 @app.command(short_help="The families kernels fall into.", epilog="Example: tracetool families")
-def families(as_json: bool = JSON_OPTION) -> None:
+def families(
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
+    ),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
     """List the families kernels fall into, with one line and one example each."""
     from tracetool.api.families import families as all_families
-    from tracetool.cli.output import emit
+    from tracetool.cli.output import check_out, emit, save
 
-    emit(all_families(), as_json=as_json)
+    check_out(out)
+    listed = all_families()
+    save(listed, out)
+    emit(listed, as_json=as_json, quiet=quiet)

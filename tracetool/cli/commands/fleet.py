@@ -25,7 +25,7 @@ _MEMORY = typer.Option(
     None, "--memory", metavar="GIB", min=0.25, max=1e6, callback=finite, help="Most memory of a task."
 )
 _RETRIES = typer.Option(3, "--retries", min=0, max=100, help="Further tries where network or worker failed.")
-_OUT = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html")
+_OUT = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html .xml")
 _STRICT = typer.Option(False, "--strict", help="Exit 1 if any job failed.")
 
 

@@ -106,7 +106,7 @@ def forecast(
     gco2_per_kwh: float | None = GCO2_OPTION,
     pue: float | None = PUE_OPTION,
     out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write a row per case: .parquet .csv .json .md .html"
+        None, "--out", "-o", help="Write a row per case: .parquet .csv .json .md .html .xml"
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
-from tracetool.cli.output import JSON_OPTION
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
@@ -12,9 +14,18 @@ app = typer.Typer()
 @app.command(
     short_help="The files that can be read, and how to make them.", epilog="Example: tracetool formats --json"
 )
-def formats(as_json: bool = JSON_OPTION) -> None:
+def formats(
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
+    ),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
     """List the trace and telemetry formats, the versions tried and the command that makes each."""
     from tracetool.api.formats import formats as all_formats
-    from tracetool.cli.output import emit
+    from tracetool.cli.output import check_out, emit, save
 
-    emit(all_formats(), as_json=as_json)
+    check_out(out)
+    listed = all_formats()
+    save(listed, out)
+    emit(listed, as_json=as_json, quiet=quiet)

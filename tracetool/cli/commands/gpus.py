@@ -19,7 +19,7 @@ def gpus(
         None, "--show", metavar="NAME", help="One GPU: numbers, sources, V(f), idle(f)."
     ),
     out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write the table: .parquet .csv .json .md .html"
+        None, "--out", "-o", help="Write the table: .parquet .csv .json .md .html .xml"
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,

@@ -82,7 +82,7 @@ def predict(
     gco2_per_kwh: float | None = GCO2_OPTION,
     pue: float | None = PUE_OPTION,
     out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html"
+        None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html .xml"
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,

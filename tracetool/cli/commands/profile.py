@@ -41,7 +41,7 @@ def profile(
     ),
     picture: Path | None = typer.Option(None, "--picture", help="Draw the stitched profile: .html"),
     out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write the curves: .parquet .csv .json .md .html"
+        None, "--out", "-o", help="Write the curves: .parquet .csv .json .md .html .xml"
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,

@@ -38,9 +38,19 @@ def report(
     """Write one self-contained page: where the joules go, power over time, other clocks, every kernel."""
     from tracetool.api.report import report as report_run
     from tracetool.cli.output import emit
+    from tracetool.cli.progress import shown_progress
 
-    emit(
-        report_run(run, out, base=base, gpu=gpu, clock=clock, power=power, tz=tz, by=by, depth=depth),
-        as_json=as_json,
-        quiet=quiet,
-    )
+    with shown_progress(quiet=quiet) as progress:
+        written = report_run(
+            run,
+            out,
+            base=base,
+            gpu=gpu,
+            clock=clock,
+            power=power,
+            tz=tz,
+            by=by,
+            depth=depth,
+            progress=progress,
+        )
+    emit(written, as_json=as_json, quiet=quiet)

@@ -21,7 +21,7 @@ def roofline(
     power: list[Path] = typer.Option([], "--power", help="Power log in place of the run's."),
     tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
     gemm: bool = typer.Option(False, "--gemm", help="Matrix products alone, with M, N, K and layout."),
-    out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html"),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html .xml"),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
+
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
@@ -12,10 +16,17 @@ app = typer.Typer()
 )
 def schema(
     table: str | None = typer.Argument(None, help="Table to show; all names when left out."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON document."),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
+    ),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
 ) -> None:
     """Show the tables a run holds: every column with its type, unit and meaning."""
     from tracetool.api.schema import schema as schema_of
-    from tracetool.cli.output import emit
+    from tracetool.cli.output import check_out, emit, save
 
-    emit(schema_of(table), as_json=as_json)
+    check_out(out)
+    listed = schema_of(table)
+    save(listed, out)
+    emit(listed, as_json=as_json, quiet=quiet)

@@ -28,7 +28,7 @@ def summary(
     price: float | None = PRICE_OPTION,
     gco2_per_kwh: float | None = GCO2_OPTION,
     pue: float | None = PUE_OPTION,
-    out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html"),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html .xml"),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -57,7 +57,9 @@ def sweep(
         callback=finite,
         help="Clock that savings are stated against; by default the recorded one, else the boost clock.",
     ),
-    out: Path | None = typer.Option(None, "--out", "-o", help="Write all points: .parquet .csv .json .md"),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write all points: .parquet .csv .json .md .html .xml"
+    ),
     chart: Path | None = typer.Option(None, "--chart", help="Write energy against time as a chart: .html"),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
