@@ -64,3 +64,16 @@ def test_a_large_trace_is_named_alike(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TRACETOOL_WINDOW", "5")
     run = _run(tmp_path, "h100-sxm", name="NVIDIA A100-SXM4-80GB")
     assert set(run.devices["gpu"]) == {"a100-sxm"} and len(_unused(run)) == 1
+
+
+@pytest.mark.parametrize("window", [None, "300"])
+def test_who_names_the_gpu_is_not_told_to(
+    window: str | None, samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if window:
+        monkeypatch.setenv("TRACETOOL_WINDOW", window)
+    trace = samples / "mi300x_kernel_trace.csv"
+    for gpu, ends in (("mi300x", ": taken as mi300x"), (None, ": name it with --gpu")):
+        run = tt.ingest(trace, gpu=gpu, out=tmp_path / f"{gpu}.tracetool")
+        (note,) = [w for w in run.info["warnings"] if "does not name its GPU" in w]  # type: ignore[attr-defined]
+        assert note.endswith(ends)

@@ -32,6 +32,7 @@ from tracetool.sources.source_description import (
     folder_sha256,
     ingest_warnings,
     name_gpus,
+    with_named_gpu,
 )
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
@@ -177,13 +178,16 @@ def _ingest(
         info = {
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
-            "warnings": ingest_warnings(
-                everything,
-                [*unused, *notes, *aligned, *missed, *assembled.warnings],
-                clock,
-                assembled.tables,
-                assembled.tables["kernels"]["device"].unique().to_list(),
-            ),
+            "warnings": [
+                with_named_gpu(warning, model)
+                for warning in ingest_warnings(
+                    everything,
+                    [*unused, *notes, *aligned, *missed, *assembled.warnings],
+                    clock,
+                    assembled.tables,
+                    assembled.tables["kernels"]["device"].unique().to_list(),
+                )
+            ],
         }
         tables, info = _redacted(assembled.tables, info) if redact else (assembled.tables, info)
         shown.step(f"writing {target}")

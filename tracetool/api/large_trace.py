@@ -14,7 +14,7 @@ from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources
 from tracetool.sources.format import Format, ReadOptions, Trace
 from tracetool.sources.io.text import content_bytes
-from tracetool.sources.source_description import described_source, ingest_warnings, name_gpus
+from tracetool.sources.source_description import described_source, ingest_warnings, name_gpus, with_named_gpu
 from tracetool.sources.spill import WINDOW_ROWS, Spill
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.run import finish_run, run_folder
@@ -97,7 +97,7 @@ def ingest_large(
     info = {
         "clock": clock,
         "sources": [{**d, "sha256": s} for d, s in zip(described, sums(), strict=True)],
-        "warnings": list(dict.fromkeys(warnings)),
+        "warnings": list(dict.fromkeys(with_named_gpu(warning, model) for warning in warnings)),
     }
     with run_folder(target) as folder:
         finish_run(folder, tables, joined.finish(number), folders[1], info)

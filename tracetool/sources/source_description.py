@@ -132,6 +132,23 @@ def described_source(source: Source) -> dict[str, Any]:
     }
 
 
+#: How a reader's note on a file that names no GPU ends.
+_UNNAMED = ": name it with --gpu"
+
+
+def with_named_gpu(warning: str, model: str | None) -> str:
+    """Return a reader's note, of a file that names no GPU with the one that the user named.
+
+    >>> with_named_gpu("t.csv: the file does not name its GPU: name it with --gpu", "mi300x")
+    't.csv: the file does not name its GPU: taken as mi300x'
+    """
+    return (
+        f"{warning.removesuffix(_UNNAMED)}: taken as {model}"
+        if model and warning.endswith(_UNNAMED)
+        else warning
+    )
+
+
 def ingest_warnings(
     sources: Sequence[Source],
     made_notes: Sequence[str],
