@@ -11,11 +11,14 @@ Examples
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from tracetool.core.version import __version__
 
+#: As in ``typing``, which takes longer to load than Python takes to start.
+TYPE_CHECKING = False
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from tracetool.api.attribute import Attribution, attribute
     from tracetool.api.baseline import add_baseline, list_baselines, prune_baselines
     from tracetool.api.calibrate import Calibration, calibrate

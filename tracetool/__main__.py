@@ -4,20 +4,36 @@ from __future__ import annotations
 
 CANNOT = 2
 INTERRUPTED = 130
-TERMINATED = 143
 _BIG_BYTES = 256 << 20
 _BIG_RUN = 16 << 20  # its columns are packed
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    import atexit  # noqa: PLC0415 - keeps `import tracetool` bare
-    import contextlib  # noqa: PLC0415
+    import os  # noqa: PLC0415 - keeps `import tracetool` bare
+
+    lost = "nothing was written"
+    try:
+        from tracetool.core.stop_signals import unwind_on_signals  # noqa: PLC0415
+
+        unwind_on_signals()
+        code = _command()
+        lost = "its output may be cut short"
+        code = _closed(code)
+    except BaseException as error:  # no name is sure to be loaded when an interrupt comes
+        if type(error).__name__ not in ("KeyboardInterrupt", "Terminated"):
+            raise
+        code = _stopped(error, lost)
+    os._exit(code)
+
+
+def _command() -> int:
+    """Prepare the process, load the command line and run it; return its exit code."""
     import gc  # noqa: PLC0415
     import os  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
-    from tracetool.cli.streams import flush_output, tolerate_lost_readers  # noqa: PLC0415
+    from tracetool.cli.streams import tolerate_lost_readers  # noqa: PLC0415
 
     tolerate_lost_readers()
     # What polars frees of a big input goes back to the system soon, or it adds to the peak, and comes as huge
@@ -34,20 +50,22 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A command ends soon and its millions of records form no cycles: looking for some took a sixth of a read.
     gc.set_threshold(200_000, 50, 100)
-    from tracetool.core.errors import Terminated  # noqa: PLC0415
+    from tracetool.tables import stopping  # noqa: PLC0415
 
-    try:
-        from tracetool.tables import stopping  # noqa: PLC0415
+    stopping.install()
+    from tracetool.cli.app import run  # noqa: PLC0415 - keeps `import tracetool` free of the terminal
 
-        stopping.install()
-        from tracetool.cli.app import run  # noqa: PLC0415 - keeps `import tracetool` free of the terminal
+    return run()
 
-        code = run()
-    except (KeyboardInterrupt, Terminated) as error:  # while it loads: later ones are met there
-        code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
-        how = "terminated" if isinstance(error, Terminated) else "interrupted"
-        with contextlib.suppress(OSError):
-            print(f"error: {how}; nothing was written", file=sys.stderr)  # noqa: T201
+
+def _closed(code: int) -> int:
+    """Write out what the streams still hold; return the exit code, 2 where standard output failed."""
+    import atexit  # noqa: PLC0415
+    import contextlib  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    from tracetool.cli.streams import flush_output  # noqa: PLC0415
+
     # What had to be closed and removed is by now: taking millions of records apart one by one would only cost
     # time. And an interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself
     # by the signal although the interrupt was handled.
@@ -59,7 +77,22 @@ def main() -> None:
             print(f"error: standard output: {fault.strerror}", file=sys.stderr)  # noqa: T201
     with contextlib.suppress(OSError):  # the code says it too
         sys.stderr.flush()
-    os._exit(code)
+    return code
+
+
+def _stopped(error: BaseException, lost: str) -> int:
+    """Say in one line what a signal ended while the program loads or leaves; return the exit code."""
+    import contextlib  # noqa: PLC0415
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    from tracetool.core.stop_signals import manner_of, number_of  # noqa: PLC0415
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is being obeyed
+    number = number_of(error)
+    with contextlib.suppress(OSError):  # the code says it too
+        os.write(2, f"error: {manner_of(number)}; {lost}\n".encode())
+    return 128 + number
 
 
 if __name__ == "__main__":

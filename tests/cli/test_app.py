@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import typer.testing
 
 from tests.conftest import Tool
 from tracetool.cli import app
-from tracetool.core.errors import BadInput, CheckFailed, MissingPart, Terminated
+from tracetool.core.errors import BadInput, CheckFailed, MissingPart
+from tracetool.core.stop_signals import Terminated
 
 
 def test_version(tool: Tool) -> None:
@@ -56,6 +58,7 @@ def test_a_table_is_at_most_100_columns_wide(tool: Tool) -> None:
         (MissingPart("nsys is not installed", "apt-get install nsight-systems"), 3, "error: nsys is not"),
         (KeyboardInterrupt(), 130, "error: interrupted"),
         (Terminated(), 143, "error: terminated"),
+        (Terminated(signal.SIGHUP), 129, "error: hung up"),
         (MemoryError(), 2, "error: out of memory"),
         (OSError(28, "No space left on device"), 2, "error: standard output: No space left on device"),
         (FileNotFoundError(2, "No usable temporary directory"), 2, "error: No usable temporary directory"),
@@ -116,17 +119,46 @@ def test_outputs_that_are_closed_change_no_code(line: str, code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
-def test_an_interrupt_while_it_loads_is_a_line_too() -> None:
+def _interrupted_at(module: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """Run a command to which a signal comes just before it loads a module."""
+    handler = "signal.default_int_handler" if number == signal.SIGINT else "signal.SIG_DFL"
     program = (
-        "import sys\nclass Interrupted:\n"
+        "import signal, sys\nclass Interrupted:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'tracetool.cli.app': raise KeyboardInterrupt\n"
+        f"        if name == {module!r}:\n"
+        f"            sys.meta_path.remove(self); signal.raise_signal({int(number)})\n"
+        f"signal.signal({int(number)}, {handler})\n"
         "sys.meta_path.insert(0, Interrupted())\n"
         "from tracetool.__main__ import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("module", ["core.stop_signals", "cli.streams", "tables.stopping", "cli.app"])
+def test_an_interrupt_while_it_loads_is_a_line_too(module: str) -> None:
+    done = _interrupted_at(f"tracetool.{module}", signal.SIGINT)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "error: interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize("module", ["cli.streams", "cli.app"])
+@pytest.mark.parametrize(("number", "how"), [(signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")])
+def test_a_signal_while_it_loads_is_a_line_too(module: str, number: signal.Signals, how: str) -> None:
+    done = _interrupted_at(f"tracetool.{module}", number)
+    assert (done.returncode, done.stdout) == (128 + number, "")
+    assert done.stderr == f"error: {how}; nothing was written\n"
+
+
+def test_an_interrupt_while_it_writes_its_last_output_is_a_line() -> None:
+    program = (
+        "import signal, sys; sys.argv[1:] = ['--version']\n"
+        "from tracetool.cli import streams\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "streams.flush_output = lambda: signal.raise_signal(signal.SIGINT)\n"
+        "from tracetool.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted; its output may be cut short\n")
 
 
 def _loaded(*arguments: str) -> set[str]:

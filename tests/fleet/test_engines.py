@@ -16,8 +16,9 @@ import pytest
 
 from tests.fleet import dying
 from tests.fleet.test_fleet import kineto
-from tracetool.core.errors import BadInput, Interrupted, MissingPart, Terminated
+from tracetool.core.errors import BadInput, Interrupted, MissingPart
 from tracetool.core.progress import Silent
+from tracetool.core.stop_signals import Terminated
 from tracetool.fleet.engine import LocalEngine, started
 from tracetool.fleet.fleet import fleet_ingest
 from tracetool.fleet.manifest import Manifest

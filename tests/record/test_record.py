@@ -130,7 +130,7 @@ def _start_recording(machine: Machine, *words: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_lone_signal_stops_profiler_and_program_and_keeps_everything(
     machine: Machine, number: signal.Signals
 ) -> None:

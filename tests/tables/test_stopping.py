@@ -48,15 +48,24 @@ def _start(folder: Path, manner: str) -> subprocess.Popen[str]:
     return job
 
 
-@pytest.mark.parametrize(("manner", "kept"), [("hasty", "nothing was written"), ("keeping", "2 of 3 done")])
-def test_a_long_call_is_cut_off_and_cleaned_up_after(tmp_path: Path, manner: str, kept: str) -> None:
+@pytest.mark.parametrize(
+    ("manner", "number", "line"),
+    [
+        ("hasty", signal.SIGTERM, "terminated; nothing was written"),
+        ("hasty", signal.SIGHUP, "hung up; nothing was written"),
+        ("keeping", signal.SIGTERM, "terminated; 2 of 3 done"),
+    ],
+)
+def test_a_long_call_is_cut_off_and_cleaned_up_after(
+    tmp_path: Path, manner: str, number: signal.Signals, line: str
+) -> None:
     job = _start(tmp_path, manner)
     try:
-        job.send_signal(signal.SIGTERM)
+        job.send_signal(number)
         _, said = job.communicate(timeout=200)  # the call alone takes longer
     finally:
         job.kill()
-    assert (job.returncode, said) == (143, f"error: terminated; {kept}\n")
+    assert (job.returncode, said) == (128 + number, f"error: {line}\n")
     assert not list(tmp_path.iterdir())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from tracetool.api.arguments import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted, MissingPart, TracetoolError
 from tracetool.core.paths import PathLike
+from tracetool.core.stop_signals import manner_of
 from tracetool.record.profilers import find_nsys
 from tracetool.record.recording import POWER_LOG, SUFFIX, find_traces, read_events
 from tracetool.record.session import Recorded, RecordPlan, Vendor, carry_out
@@ -100,9 +100,8 @@ class Recording(Result):
         """
         number = self.recorded.stop_signal
         if number:
-            how = "terminated" if number == signal.SIGTERM else "interrupted"
             raise Interrupted(
-                f"{how}; what was recorded until then is in {self.folder}", signal_number=number
+                f"{manner_of(number)}; what was recorded until then is in {self.folder}", signal_number=number
             )
 
     def raise_if_no_run(self) -> None:

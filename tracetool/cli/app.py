@@ -22,13 +22,13 @@ import typer
 from tracetool.cli.output import VERBOSE_OPTION, Printed, print_json
 from tracetool.cli.progress import Verbose, verbose_end, verbose_step
 from tracetool.cli.safe_output import guarded_streams
-from tracetool.core.errors import Terminated, TracetoolError
+from tracetool.core.errors import TracetoolError
+from tracetool.core.stop_signals import Terminated, manner_of
 from tracetool.core.version import __version__
 from tracetool.sources.misplaced_files import TAKES_TRACES, ingest_first
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
 
 #: What needs the names of the commands and none of their options.
 _LISTING = ("-h", "--help", "--version")
@@ -185,7 +185,7 @@ def _command_named(arguments: Sequence[str]) -> str | None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (0, 1, 2, 3, 130 or 143)."""
+    """Run one command and return its exit code (0, 1, 2, 3, 129, 130 or 143)."""
     with guarded_streams():
         return _run(arguments)
 
@@ -211,8 +211,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _usage(error, as_json)
     except (typer.Abort, KeyboardInterrupt):
         return _fail(as_json, EXIT_INTERRUPTED, "interrupted; nothing was written")
-    except Terminated:
-        return _fail(as_json, EXIT_TERMINATED, "terminated; nothing was written")
+    except Terminated as error:
+        return _fail(as_json, 128 + error.number, f"{manner_of(error.number)}; nothing was written")
     except Exception as error:
         if os.environ.get("TRACETOOL_DEBUG"):
             raise

@@ -82,10 +82,6 @@ class CheckFailed(TracetoolError):  # noqa: N818
     exit_code = 1
 
 
-class Terminated(BaseException):
-    """SIGTERM arrived: everything unwinds as after Ctrl-C, exit 143. No library takes it for its own."""
-
-
 class Interrupted(TracetoolError):  # noqa: N818
     """The work was stopped, and some of it is kept: exit 128 + the signal that stopped it."""
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,11 +17,12 @@ import polars as pl
 
 from tracetool.api.arguments import public
 from tracetool.api.result import Result
-from tracetool.core.errors import BadInput, Interrupted, Terminated
+from tracetool.core.errors import BadInput, Interrupted
 from tracetool.core.number_text import counted
 from tracetool.core.paths import PathLike
 from tracetool.core.percent import stated_share
 from tracetool.core.progress import Progress, Silent
+from tracetool.core.stop_signals import Terminated, manner_of, number_of
 from tracetool.core.version import __version__
 from tracetool.fleet import queries, report
 from tracetool.fleet.engine import started
@@ -343,9 +343,8 @@ def _run(
         with keeping(kept), started(engine, workers, limit) as running:
             tally = run_jobs(task, works, running, manifest, retries=retries, progress=progress or Silent())
     except (KeyboardInterrupt, Terminated) as error:
-        terminated = isinstance(error, Terminated)
-        how, number = ("terminated", signal.SIGTERM) if terminated else ("interrupted", signal.SIGINT)
-        raise Interrupted(f"{how}; {kept()}", signal_number=number) from error
+        number = number_of(error)
+        raise Interrupted(f"{manner_of(number)}; {kept()}", signal_number=number) from error
     except (BadInput, OSError) as error:  # a full disk, say: what was done is kept
         if absent and not any(e["state"] == "done" for e in Manifest(place, name).entries().values()):
             shutil.rmtree(place.root, ignore_errors=True)

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import IO, Any, Self
 
 from tracetool.core.errors import BadInput
+from tracetool.core.stop_signals import ENDING
 from tracetool.record.clocks import boot_ns
 
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
@@ -97,18 +98,18 @@ def _adopt_orphans(*, adopt: bool) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
-_STOPS = (signal.SIGINT, signal.SIGTERM)
+_STOPS = (signal.SIGINT, *ENDING)
 #: Outside the main thread no signal can be noted: look this often. [s]
 _POLL_S = 0.05
 
 
 class NotedSignals:
-    """While open, SIGINT, SIGTERM and the end of a child wake :meth:`wait` and do nothing else."""
+    """While open, SIGINT, SIGTERM, SIGHUP and the end of a child wake :meth:`wait` and do nothing else."""
 
     def __enter__(self) -> Self:
         """Begin."""
         self._numbers: list[int] = []
-        self._terminated = False
+        self._ended = False
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -126,20 +127,21 @@ class NotedSignals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the signals back; a SIGTERM that was noted has been obeyed, and repeats of it are ignored."""
+        """Give the signals back; a SIGTERM or SIGHUP that was noted is obeyed: later ones are ignored."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if self._noting:
             signal.set_wakeup_fd(self._wakeup_before, warn_on_full_buffer=False)
-        if self._terminated:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if self._ended:
+            for number in ENDING:
+                signal.signal(number, signal.SIG_IGN)
         os.close(self._reader)
         os.close(self._writer)
 
     def _note(self, number: int, _: FrameType | None) -> None:
         if number in _STOPS:
             self._numbers.append(number)
-            self._terminated |= number == signal.SIGTERM
+            self._ended |= number in ENDING
 
     def wait(self, deadline: float | None) -> None:
         """Wait for a signal or the end of a child, until ``deadline`` on the monotonic clock at most. [s]"""
@@ -173,7 +175,7 @@ class Ended:
     start_ns: int
     end_ns: int
     interrupted: bool
-    stop_signal: int = 0  # the SIGINT or SIGTERM that reached us, else 0
+    stop_signal: int = 0  # the SIGINT, SIGTERM or SIGHUP that reached us, else 0
 
 
 def run_child(
@@ -186,8 +188,8 @@ def run_child(
     """Run a program to its end and return how it ended; its output goes to ``output``, ours by default.
 
     It shares the terminal and its signals with us. Ctrl-C reaches it directly; we wait while it ends, remind
-    it with stronger signals when it does not, and return with ``interrupted`` set. A SIGINT or SIGTERM sent
-    to us alone is handed on, and then nothing the program started is left.
+    it with stronger signals when it does not, and return with ``interrupted`` set. A SIGINT, SIGTERM or
+    SIGHUP sent to us alone is handed on, and then nothing the program started is left.
 
     Parameters
     ----------

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from tracetool.core.errors import BadInput, MissingPart, Terminated, TracetoolError
+from tracetool.core.errors import BadInput, MissingPart, TracetoolError
+from tracetool.core.stop_signals import Terminated, number_of
 from tracetool.record.child import Ended, run_child
 from tracetool.record.profilers import NAMES, WRITE_ON_SIGINT, default_profiler, profiled
 from tracetool.record.recording import SUFFIX, Recording
@@ -79,7 +80,7 @@ class Recorded:
     folder: Path
     runs: list[Path] = field(default_factory=list)
     exit_code: int = 0
-    stop_signal: int = 0  # the SIGINT or SIGTERM that ended it early, else 0
+    stop_signal: int = 0  # the SIGINT, SIGTERM or SIGHUP that ended it early, else 0
     facts: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     fault: TracetoolError | None = None  # why no run was made
@@ -179,7 +180,7 @@ class _Session:
         try:
             self._run_all(profiler)
         except (KeyboardInterrupt, Terminated) as error:
-            recorded.stop_signal = _number(error)
+            recorded.stop_signal = number_of(error)
         if not sampler.alive:
             recorded.warnings.append("the sampler was killed: the power log ends early")
 
@@ -237,11 +238,7 @@ class _Session:
         try:
             time.sleep(seconds)
         except (KeyboardInterrupt, Terminated) as error:
-            self.made.stop_signal = _number(error)
-
-
-def _number(error: BaseException) -> int:
-    return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+            self.made.stop_signal = number_of(error)
 
 
 def _remove(folder: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
-from tracetool.core.errors import Terminated
+from tracetool.core.stop_signals import ENDING, manner_of, unwind_on_signals
 from tracetool.tables.run_folder import clean_up_own
 
 #: One long call into a library may hold back the unwinding; after this long the process ends without. [s]
@@ -22,15 +21,14 @@ _kept: Callable[[], str] | None = None
 
 
 def install() -> None:
-    """Let SIGTERM unwind the work as Ctrl-C does, and see to it that either ends the process.
+    """Let SIGTERM and SIGHUP unwind the work as Ctrl-C does, and see to it that each ends the process.
 
     Notes
     -----
     Python runs signal handlers between two of its own steps only, and a sort of millions of rows is one step.
     The signal's number comes through a pipe at once, to a thread that is not held up.
     """
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:  # ignored on purpose, it stays ignored
-        signal.signal(signal.SIGTERM, _unwind)
+    unwind_on_signals()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -59,15 +57,10 @@ def keeping(kept: Callable[[], str]) -> Iterator[None]:
         _kept = before
 
 
-def _unwind(number: int, _: object) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # a second one must not stop the cleaning up
-    raise Terminated
-
-
 def _watch(reader: int) -> None:
     while True:
         for number in os.read(reader, 64):
-            if number in (signal.SIGINT, signal.SIGTERM) and not _patient:
+            if number in (signal.SIGINT, *ENDING) and not _patient:
                 time.sleep(GRACE_S)
                 if not _patient:
                     _cut_off(number)
@@ -76,10 +69,9 @@ def _watch(reader: int) -> None:
 def _cut_off(number: int) -> NoReturn:
     with suppress(Exception):
         clean_up_own()
-    how = "terminated" if number == signal.SIGTERM else "interrupted"
     kept = "nothing was written"
     with suppress(Exception):
         kept = _kept() if _kept else kept
-    with suppress(OSError, ValueError):
-        os.write(sys.stderr.fileno(), f"error: {how}; {kept}\n".encode())
+    with suppress(OSError):
+        os.write(2, f"error: {manner_of(number)}; {kept}\n".encode())
     os._exit(128 + number)
