@@ -528,3 +528,12 @@ def test_columns_that_differ_in_blanks_alone_are_no_fault(tmp_path: Path, header
     cells = ",".join(["1700000000100000", "1700000000500000", "1", "2", "3"][: header.count(",") + 1])
     path.write_text(f"{header}\n{cells}\n")
     assert read_windows(path).height == 1
+
+
+def test_a_line_of_rocm_smi_that_ends_before_its_device_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "rocm.csv"
+    text = _log_of("rocm_smi", "rocm.csv")
+    log.write_text(text)
+    whole = read_log(log).telemetry.height
+    log.write_text(text + "Average Graphics Package Power (W),sclk clock speed:,device\n25,(1700Mhz)\n")
+    assert read_log(log).telemetry.height == whole
