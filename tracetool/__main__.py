@@ -65,11 +65,13 @@ def _closed(code: int) -> int:
     import sys  # noqa: PLC0415
 
     from tracetool.cli.streams import flush_output  # noqa: PLC0415
+    from tracetool.tables.library_output import release  # noqa: PLC0415
 
     # What had to be closed and removed is by now: taking millions of records apart one by one would only cost
     # time. And an interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself
     # by the signal although the interrupt was handled.
     atexit._run_exitfuncs()
+    release()
     fault = flush_output()
     if fault and not code:  # another code has said its line: a failed check stays failed
         code = CANNOT
@@ -85,11 +87,14 @@ def _stopped(error: BaseException, lost: str) -> int:
     import contextlib  # noqa: PLC0415
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
+    import sys  # noqa: PLC0415
 
     from tracetool.core.stop_signals import manner_of, number_of  # noqa: PLC0415
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is being obeyed
     number = number_of(error)
+    if held := sys.modules.get("tracetool.tables.library_output"):
+        held.release()
     with contextlib.suppress(OSError):  # the code says it too
         os.write(2, f"error: {manner_of(number)}; {lost}\n".encode())
     return 128 + number

@@ -22,7 +22,7 @@ from tracetool.core.version import __version__
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.scopes import gpu_readings
-from tracetool.tables.table_file import FAULTS, fault_of, parquet_columns, read_parquet
+from tracetool.tables.table_file import parquet_columns, read_parquet, reading_table
 from tracetool.tables.table_list import (
     KEYS,
     RowNumbers,
@@ -125,17 +125,14 @@ class Run:
         file = self.path / f"{name}.parquet"
         if name not in self.stamps if self.stamps is not None else not file.is_file():
             return schema.empty()
-        try:
+        whole = self.stamps is not None
+        with reading_table(file, whole=whole):
             if self.stamps is not None and stamp_of(file) != self.stamps[name]:
                 raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
-            stored = parquet_columns(file)
+            stored = parquet_columns(file, whole=whole)
             names = {c.name for c in schema.columns} | set(schema.renamed(stored))
             readable = [name for name in stored if name in names] or list(stored)[:1]
-            frame = schema.conform(read_parquet(file, readable))
-        except FAULTS as error:
-            raise BadInput.in_file(
-                file, f"broken table: {fault_of(error)}", "ingest the trace again"
-            ) from error
+            frame = schema.conform(read_parquet(file, readable, whole=whole))
         if fault := impossible_figure(name, frame) or broken_reference(name, frame, self._row_numbers):
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again")
         return frame

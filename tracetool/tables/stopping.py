@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from tracetool.core.stop_signals import ENDING, manner_of, unwind_on_signals
+from tracetool.tables.library_output import release
 from tracetool.tables.run_folder import clean_up_own
 
 #: One long call into a library may hold back the unwinding; after this long the process ends without. [s]
@@ -73,5 +74,6 @@ def _cut_off(number: int) -> NoReturn:
     with suppress(Exception):
         kept = _kept() if _kept else kept
     with suppress(OSError):
+        release()
         os.write(2, f"error: {manner_of(number)}; {kept}\n".encode())
     os._exit(128 + number)

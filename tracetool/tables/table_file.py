@@ -6,10 +6,8 @@ file ``ops1.csv``; unpacks what is compressed whatever it grows to; and waits fo
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +15,7 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import regular_file, text_name
+from tracetool.tables.library_output import muted_panics
 from tracetool.tables.memory import check_memory, check_parquet
 from tracetool.tables.unpacked import content_bytes, decode, unpacked_bytes
 
@@ -31,46 +30,37 @@ FAULTS: Final = (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.P
 _FIX: Final = "save it as CSV in UTF-8, or as Parquet"
 
 
-class _Muted:
-    """How many readers are at work, and where standard error leads meanwhile."""
+def parquet_columns(path: Path, *, whole: bool = False) -> pl.Schema:
+    """Return the columns that a Parquet file declares, under exactly its own name.
 
-    lock = threading.Lock()
-    readers = 0
-    kept = -1
-
-
-@contextlib.contextmanager
-def muted_panics() -> Iterator[None]:
-    """Keep a library from printing past Python: at some damaged files polars writes its own stack first."""
-    with _Muted.lock:
-        _Muted.readers += 1
-        if _Muted.readers == 1:
-            with contextlib.suppress(OSError):  # no standard error at all
-                _Muted.kept = os.dup(2)
-                with Path(os.devnull).open("wb") as nothing:
-                    os.dup2(nothing.fileno(), 2)
-    try:
-        yield
-    finally:
-        with _Muted.lock:
-            _Muted.readers -= 1
-            if not _Muted.readers and _Muted.kept >= 0:
-                os.dup2(_Muted.kept, 2)
-                os.close(_Muted.kept)
-                _Muted.kept = -1
-
-
-def parquet_columns(path: Path) -> pl.Schema:
-    """Return the columns that a Parquet file declares, under exactly its own name."""
-    with muted_panics():
+    ``whole`` says that a checksum of it was met: nothing in it makes a library panic.
+    """
+    with nullcontext() if whole else muted_panics():
         return pl.scan_parquet(text_name(path), glob=False).collect_schema()
 
 
-def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """Return a Parquet file whose columns fit into memory (``check_parquet``)."""
-    with muted_panics():
+def read_parquet(path: Path, columns: Sequence[str] | None = None, *, whole: bool = False) -> pl.DataFrame:
+    """Return a Parquet file whose columns fit into memory (``check_parquet``), ``whole`` as above."""
+    with nullcontext() if whole else muted_panics():
         check_parquet(text_name(path), columns)
         return pl.read_parquet(path, columns=None if columns is None else list(columns), glob=False)
+
+
+@contextmanager
+def reading_table(file: Path, *, whole: bool = False) -> Iterator[None]:
+    """Let what is wrong with a table of a run end in one line, a library's panic too; ``whole`` as above.
+
+    Raises
+    ------
+    BadInput
+        If the table cannot be read.
+    """
+    try:
+        with nullcontext() if whole else muted_panics():
+            yield
+    except FAULTS as error:
+        fault = f"broken table: {fault_of(error)}"
+        raise BadInput.in_file(file, fault, "ingest the trace again") from error
 
 
 def text_bytes(path: Path) -> bytes:

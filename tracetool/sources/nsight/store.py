@@ -15,8 +15,9 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import plain_columns
 from tracetool.sources.io.sqlite_arrow import Readers
 from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, refuse_view, start_columns
+from tracetool.tables.library_output import muted_panics
 from tracetool.tables.memory import check_parquet
-from tracetool.tables.table_file import FAULTS, fault_of, muted_panics, parquet_columns
+from tracetool.tables.table_file import FAULTS, fault_of, parquet_columns
 
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
 STRING_IDS = frozenset({"demangledName", "shortName", "nameId", "textId"})

@@ -11,8 +11,9 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import clean_text, plain_columns
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_names, read_csv
+from tracetool.tables.library_output import muted_panics
 from tracetool.tables.memory import check_memory, check_parquet
-from tracetool.tables.table_file import FAULTS, muted_panics, parquet_columns
+from tracetool.tables.table_file import FAULTS, parquet_columns
 
 _I, _S, _F = pl.Int64(), pl.String(), pl.Float64()
 _NAMES = ["name", "kernel", "kernel_name", "kernelname"]
