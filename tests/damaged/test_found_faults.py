@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import tracemalloc
@@ -40,7 +41,7 @@ from tracetool.model.predict import predict_rows
 from tracetool.replay.operator_tables import read_table
 from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.activity_table import read_windows
-from tracetool.tables.run import RUN_FILE, Run, write_run
+from tracetool.tables.run import RUN_FILE, UNLISTED_SCHEMA, Run, write_run
 from tracetool.tables.table_list import listed_table
 from tracetool.tables.windows import activities_of, is_large
 
@@ -537,3 +538,52 @@ def test_a_line_of_rocm_smi_that_ends_before_its_device_is_left_out(tmp_path: Pa
     whole = read_log(log).telemetry.height
     log.write_text(text + "Average Graphics Package Power (W),sclk clock speed:,device\n25,(1700Mhz)\n")
     assert read_log(log).telemetry.height == whole
+
+
+@pytest.mark.parametrize("window", ["", "5"])
+@pytest.mark.parametrize("words", ["roofline", "attribute", "summary", "diff", "predict"])
+def test_a_table_cut_short_in_a_run_without_a_list_is_one_line(
+    whole: Path,
+    tmp_path: Path,
+    words: str,
+    window: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its rows are counted before it is read; whole tables of listed runs are read in windows too."""
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    info = json.loads((run / RUN_FILE).read_text("utf-8"))
+    (run / RUN_FILE).write_text(json.dumps(info | {"schema": UNLISTED_SCHEMA}), "utf-8")
+    kernels = run / "kernels.parquet"
+    kernels.write_bytes(kernels.read_bytes()[:-200])
+    monkeypatch.setenv("TRACETOOL_DEBUG", "1")
+    if window:
+        monkeypatch.setenv("TRACETOOL_WINDOW", window)
+    assert command([words, str(run)]) == 2
+    said = capfd.readouterr().err
+    assert "kernels.parquet: broken table" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_baseline_at_which_a_library_panics_is_one_line(
+    whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = str(tmp_path / "store")
+    assert command(["baseline", "add", store, str(whole), "--commit", "a", "--branch", "main", "-q"]) == 0
+
+    read = pl.read_parquet
+
+    def panic(file: object, **options: object) -> pl.DataFrame:
+        if isinstance(file, Path):  # tables of the run
+            return read(file, **options)  # type: ignore[arg-type]
+        os.write(2, b"thread 'rayon-0' (7) panicked at crates/plain.rs:1:2:\nassertion failed: a >= 4\n")
+        raise pl.exceptions.PanicException
+
+    monkeypatch.setattr("tracetool.compare.baseline_store.pl.read_parquet", panic)
+    monkeypatch.setenv("TRACETOOL_DEBUG", "1")
+    capfd.readouterr()
+    assert command(["diff", str(whole), "--baseline", store]) == 2
+    said = capfd.readouterr().err
+    assert "broken baseline: it is damaged" in said
+    assert len(said.splitlines()) == 1

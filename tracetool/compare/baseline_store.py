@@ -24,7 +24,9 @@ from tracetool.compare.sides import FIGURES, GROUP, IDENTITY, RunClasses
 from tracetool.compare.steps import Steps
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import text_name
+from tracetool.tables.library_output import muted_panics
 from tracetool.tables.run import tool_version
+from tracetool.tables.table_file import FAULTS, fault_of
 from tracetool.tables.table_list import LARGEST_FIGURE
 from tracetool.tables.write import aside_file
 
@@ -151,7 +153,7 @@ class Store:
         """Return a stored run as one side's run."""
         header = self._header(entry.path)
         try:
-            with self._files.open_input_file(entry.path) as f:
+            with self._files.open_input_file(entry.path) as f, muted_panics():
                 frame = pl.read_parquet(io.BytesIO(f.read()))
             _require_whole(frame, header)
             classes = frame.drop("places", "step", "step_time_s", strict=False)
@@ -172,10 +174,8 @@ class Store:
                 clock_mhz=float(header["clock_mhz"]),
                 steps_taken=_steps(frame, header),
             )
-        except (OSError, AttributeError, *_MALFORMED, pl.exceptions.PolarsError) as error:
-            raise BadInput.in_file(
-                entry.path, f"broken baseline: {_first_line(error)}", "remove it"
-            ) from error
+        except (AttributeError, *_MALFORMED, *FAULTS) as error:
+            raise BadInput.in_file(entry.path, f"broken baseline: {fault_of(error)}", "remove it") from error
         return LoadedRun(classes_of_run, _basis(entry.basis), None, None, [], clock_recorded=False)
 
     def find(self, run: LoadedRun, *, branch: str, commit: str) -> Entry | None:

@@ -21,7 +21,8 @@ from tracetool.core.arrays import Ints
 from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted
 from tracetool.tables.run import Run
-from tracetool.tables.schema import load_schema
+from tracetool.tables.schema import TableSchema, load_schema
+from tracetool.tables.table_file import reading_table
 from tracetool.tables.table_list import KEYS, row_count
 
 #: Activities from which a run is read in windows, and how many a window has about: 2.5 GiB at most while
@@ -45,7 +46,10 @@ _REFERENCES: Final = {"operator": "operators", "range": "ranges", "module": "mod
 def activities_of(run: Run) -> int:
     """Return how many activities a run has, from the footer of its table, not from ``run.json``."""
     file = run.path / "kernels.parquet"
-    return row_count(file) if file.is_file() else 0
+    if not file.is_file():
+        return 0
+    with reading_table(file, whole=run.stamps is not None):
+        return row_count(file)
 
 
 def limits() -> tuple[int, int]:
@@ -113,7 +117,12 @@ class Window(Run):
         file = self.path / f"{name}.parquet"
         if not file.is_file():
             return schema.empty()
-        scan = pl.scan_parquet(file, glob=False)
+        with reading_table(file, whole=self.stamps is not None):
+            return self._within(schema, pl.scan_parquet(file, glob=False), columns)
+
+    def _within(self, schema: TableSchema, scan: pl.LazyFrame, columns: Sequence[str] | None) -> pl.DataFrame:
+        """Return the rows of a table that lie in this stretch."""
+        name = schema.name
         stored = scan.collect_schema().names()
         start = pl.col("start_ns")
         if name == "kernels":
@@ -222,11 +231,12 @@ def _cuts(run: Run, at_once: int) -> list[tuple[int, int]]:
     file = run.path / "kernels.parquet"
     samples, low, high = [], None, 0
     step = min(_SAMPLED, max(1, limits()[1] // (8 * _AROUND)))
-    for batch in pq.ParquetFile(file).iter_batches(131_072, columns=["start_ns"]):
-        start = batch.column(0).to_numpy()
-        samples.append(start[::step])
-        low = int(start.min()) if low is None else min(low, int(start.min()))
-        high = max(high, int(start.max()))
+    with reading_table(file, whole=run.stamps is not None):
+        for batch in pq.ParquetFile(file).iter_batches(131_072, columns=["start_ns"]):
+            start = batch.column(0).to_numpy()
+            samples.append(start[::step])
+            low = int(start.min()) if low is None else min(low, int(start.min()))
+            high = max(high, int(start.max()))
     starts = np.sort(np.concatenate(samples))
     count = max(1, at_once * round(activities_of(run) / limits()[1]))
     cuts = [(low or 0, 0)]
@@ -242,13 +252,15 @@ def _cuts(run: Run, at_once: int) -> list[tuple[int, int]]:
 def _longest_idle(run: Run, first_ns: int, last_ns: int) -> tuple[int, int] | None:
     """Return the start after the longest time without work of any GPU, and that time. [ns]"""
     start = pl.col("start_ns")
-    rows = (
-        pl.scan_parquet(run.path / "kernels.parquet", glob=False)
-        .filter(start >= first_ns, start <= last_ns)
-        .select("start_ns", "duration_ns")
-        .collect(engine="streaming")
-        .sort("start_ns")
-    )
+    file = run.path / "kernels.parquet"
+    with reading_table(file, whole=run.stamps is not None):
+        rows = (
+            pl.scan_parquet(file, glob=False)
+            .filter(start >= first_ns, start <= last_ns)
+            .select("start_ns", "duration_ns")
+            .collect(engine="streaming")
+            .sort("start_ns")
+        )
     if rows.height < 2:
         return None
     times = rows["start_ns"].to_numpy()
