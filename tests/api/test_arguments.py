@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import tracetool as tt
-from tracetool.api.arguments import CHECKS
+from tracetool.api.public import CHECKS
 
 _ROWS = [{"op": "gemm", "dtype": "bf16", "m": 64, "n": 4096, "k": 4096}]
 _TABLE = pl.DataFrame(_ROWS)

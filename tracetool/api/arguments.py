@@ -1,17 +1,14 @@
-"""Arguments of the Python functions: each is of its kind, or an error says which it should be."""
+"""Kinds of arguments of the Python functions: a value of its kind, or an error that says which that is."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracetool.core.errors import BadInput
-from tracetool.core.one_process import stay_in_process
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,8 +17,6 @@ if TYPE_CHECKING:
     from tracetool.replay.assumptions import Assumptions
 
 _Each = TypeVar("_Each", bound="PathLike")
-_Given = ParamSpec("_Given")
-_Returned = TypeVar("_Returned")
 #: Letters of a value that an error repeats.
 _LETTERS = 40
 
@@ -235,23 +230,50 @@ def amounts(name: str, value: Any) -> Mapping[Any, Any] | None:
     return value
 
 
-def _stated_amounts(name: str, value: Any) -> None:
+def given_amounts(name: str, value: Any) -> Mapping[Any, Any] | None:
+    """Return names with their numbers, none of which is left open; None where none are given.
+
+    Raises
+    ------
+    BadInput
+        If it is no mapping, or a name has something else.
+    """
     if (stated := amounts(name, value)) is not None:
         for key, amount in stated.items():
-            _not_none(f"{name}: {key}", amount)
+            not_none(f"{name}: {key}", amount)
+    return stated
 
 
-def _pairs(name: str, value: Any) -> None:
-    """Ask for two amounts of every name, or None."""
-    if isinstance(value, Mapping):
-        for key, pair in value.items():
-            if pair is not None and not (isinstance(pair, tuple | list) and len(pair) == 2):
-                fault = f"{name}: {key}: {_shown(pair)} is no pair of amounts"
-                raise BadInput(fault, f"give both runs': {name}={{UNIT: (1.0, 2.0)}}")
-        for side in range(2):
-            amounts(name, {k: pair and pair[side] for k, pair in value.items()})
-    else:
-        amounts(name, value)
+def pairs(name: str, value: Any) -> Mapping[Any, Any] | None:
+    """Return names with two numbers each, or with None; None where none are given.
+
+    Raises
+    ------
+    BadInput
+        If it is no mapping, or a name has something else.
+    """
+    if not isinstance(value, Mapping):
+        return amounts(name, value)
+    for key, pair in value.items():
+        if pair is not None and not (isinstance(pair, tuple | list) and len(pair) == 2):
+            fault = f"{name}: {key}: {_shown(pair)} is no pair of amounts"
+            raise BadInput(fault, f"give both runs': {name}={{UNIT: (1.0, 2.0)}}")
+    for side in range(2):
+        amounts(name, {k: pair and pair[side] for k, pair in value.items()})
+    return value
+
+
+def not_none(name: str, value: Any) -> Any:
+    """Return a value that is given.
+
+    Raises
+    ------
+    BadInput
+        If it is None.
+    """
+    if value is None:
+        raise BadInput(f"{name}: None is given", f"give {name}, or leave it out")
+    return value
 
 
 def refuse_device(source: PathLike, device: int | None, holds: str = "a run") -> None:
@@ -265,112 +287,6 @@ def refuse_device(source: PathLike, device: int | None, holds: str = "a run") ->
     if device is not None:
         fix = "leave it out; energy by GPU: tracetool attribute RUN --by gpu"
         raise BadInput.in_file(source, f"is {holds}: --device is of a table of activities", fix)
-
-
-def _not_none(name: str, value: Any) -> None:
-    if value is None:
-        raise BadInput(f"{name}: None is given", f"give {name}, or leave it out")
-
-
-def _paths(name: str, value: Any) -> None:
-    if not isinstance(value, Iterator):  # they can be read once, which their reader does
-        several(name, value)
-
-
-def _texts(name: str, value: Any) -> None:
-    if isinstance(value, os.PathLike):
-        text(name, value)
-    if value is not None:
-        _paths(name, value)
-
-
-def _factors(name: str, value: Any) -> None:
-    (_stated_amounts if isinstance(value, Mapping) else _texts)(name, value)
-
-
-def _prior(name: str, value: Any) -> None:
-    (_stated_amounts if isinstance(value, Mapping) else path)(name, value)
-
-
-def _levels(name: str, value: Any) -> None:
-    if whole_number(name, value) == 0:
-        raise BadInput(f"{name}: 0 levels are none", f"give 1 or more, or leave {name} out for all")
-
-
-def _table(_: str, value: Any) -> None:
-    table_or_path(value)
-
-
-def _model(_: str, value: Any) -> None:
-    if not isinstance(value, Mapping):
-        table_or_path(value)
-
-
-#: What is asked of an argument, by its annotation. An argument of another kind is checked where it is used.
-CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "str": text,
-    "float": number,
-    "int": whole_number,
-    "bool": flag,
-    "PathLike": path,
-    "str | PathLike": path,
-    "PathLike | pl.DataFrame": _table,
-    "PathLike | pl.DataFrame | Mapping[str, Any]": _model,
-    "PathLike | Mapping[int | str, float]": _prior,
-    "str | PathLike | Sequence[str | PathLike]": _paths,
-    "Sequence[str]": _texts,
-    "str | Sequence[str]": _texts,
-    "Mapping[str, float] | Sequence[str]": _factors,
-    "Mapping[str, float | None]": amounts,
-    "Mapping[str, tuple[float, float] | None]": _pairs,
-    "Tariff": tariff,
-}
-#: Of arguments of one name everywhere: what else is asked of them.
-_BY_NAME: Final[Mapping[str, Callable[[str, Any], Any]]] = {"tz": zone, "depth": _levels}
-
-
-def public(job: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
-    """Return a function that works only where it can, and on arguments that are of their kinds.
-
-    Its annotations say which those are; they are texts, as of every module here.
-
-    Raises
-    ------
-    BadInput
-        When it is called with an argument that is not of its kind.
-    ForkedProcess
-        When it is called in a process forked off one that had worked.
-
-    Examples
-    --------
-    >>> @public
-    ... def twice(clock: float) -> float:
-    ...     return 2 * clock
-    >>> twice("fast")
-    Traceback (most recent call last):
-    ...
-    tracetool.core.errors.BadInput: clock: 'fast' is not a number
-    """
-    signature = inspect.signature(job)
-    asked: list[tuple[str, Callable[[str, Any], Any]]] = []
-    for name, parameter in signature.parameters.items():
-        kind = str(parameter.annotation)
-        given = kind.removesuffix(" | None")
-        if given == kind and kind in CHECKS:
-            asked.append((name, _not_none))
-        if check := _BY_NAME.get(name, CHECKS.get(given)):
-            asked.append((name, check))
-
-    @functools.wraps(job)
-    def checked(*args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
-        stay_in_process()
-        arguments = signature.bind(*args, **kwargs).arguments
-        for name, check in asked:
-            if name in arguments:
-                check(name, arguments[name])
-        return job(*args, **kwargs)
-
-    return checked
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import public
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.compare import baseline
 from tracetool.compare.baseline_store import Store

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import public
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.calibrate.calibrate import CalibrationResult
 from tracetool.calibrate.calibrate import calibrate as fit

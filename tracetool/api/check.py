@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracetool.api.arguments import public
 from tracetool.api.diff import RunsDiff
+from tracetool.api.public import public
 from tracetool.compare.check import checked
 from tracetool.compare.settings import find_settings, read_settings
 from tracetool.core.paths import PathLike, paths_of

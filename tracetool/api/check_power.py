@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import public, refuse_device
+from tracetool.api.arguments import refuse_device
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike, paths_of

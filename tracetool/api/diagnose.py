@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetool.api.arguments import number, public, several, text
+from tracetool.api.arguments import number, several, text
 from tracetool.api.cause_results import OfCauses
+from tracetool.api.public import public
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.diagnosis.changes import WhatIf, parse_pairs

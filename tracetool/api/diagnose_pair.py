@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetool.api.arguments import public
 from tracetool.api.cause_results import OfCauses
 from tracetool.api.energy_by import unit_and_amounts
+from tracetool.api.public import public
 from tracetool.compare.energy_difference.difference import EnergyDifference, energy_difference
 from tracetool.compare.energy_difference.sentences import CauseOfChange, causes_of_change, headline
 from tracetool.core.paths import PathLike

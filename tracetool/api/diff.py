@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import number, public, several, text
+from tracetool.api.arguments import number, several, text
+from tracetool.api.public import public
 from tracetool.api.result import Charted
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.check import compare_with

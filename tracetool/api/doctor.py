@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetool.api.arguments import public
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, MissingPart
 from tracetool.core.paths import PathLike

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from tracetool.api.arguments import public
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike

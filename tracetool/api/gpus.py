@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import public, text
+from tracetool.api.arguments import text
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
 from tracetool.report.gpu_sheet import GpuSheet as Sheet

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import polars as pl
 
-from tracetool.api.arguments import public, text
+from tracetool.api.arguments import text
 from tracetool.api.large_trace import ingest_large, is_large
+from tracetool.api.public import public
 from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import given_assumptions, number, positive, public, several, table_or_path, text
+from tracetool.api.arguments import given_assumptions, number, positive, several, table_or_path, text
+from tracetool.api.public import public
 from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike

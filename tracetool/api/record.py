@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import public
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted, MissingPart, TracetoolError
 from tracetool.core.paths import PathLike

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracetool.api.arguments import public
+from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
 from tracetool.tables import schema as schemas

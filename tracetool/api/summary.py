@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import public
+from tracetool.api.public import public
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.energy_source import stated_measured

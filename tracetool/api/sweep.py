@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.api.arguments import given_assumptions, positive, public, table_or_path, text
+from tracetool.api.arguments import given_assumptions, positive, table_or_path, text
+from tracetool.api.public import public
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike
 from tracetool.core.percent import stated_share
