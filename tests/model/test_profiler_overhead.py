@@ -12,7 +12,9 @@ import pytest
 from tests.model.operators import every_family, rows_of
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pricing import laws
+from tracetool.hardware.architecture import architecture_names, load_architecture
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.names import gpu_names
 from tracetool.kernels.classify import classify_names
 from tracetool.model.profiler_overhead import (
     BAND_SHARE,
@@ -141,6 +143,15 @@ def test_amds_coefficients_lie_within_their_bounds() -> None:
         for given in law.by_vendor.values():
             assert given.keys() <= law.priors.keys(), name
             assert all(law.priors[k].low <= value <= law.priors[k].high for k, value in given.items()), name
+
+
+def test_coefficients_of_a_vendor_are_of_its_lanes_or_architectures() -> None:
+    for name, law in laws().items():
+        for key in law.by_vendor:
+            vendor, _, part = key.partition("/")
+            lanes = {str(int(gpu.warp_size)) for gpu in map(load_gpu, gpu_names()) if gpu.vendor == vendor}
+            own = {a for a in architecture_names() if load_architecture(a).vendor == vendor}
+            assert part in {"", *lanes, *own}, f"{name}: {key}"
 
 
 def test_the_way_back_of_a_norm_reads_the_gradient_too() -> None:

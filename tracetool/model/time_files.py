@@ -105,7 +105,7 @@ def merged(
 def _of_vendor(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, float]:
     """Return coefficients that other vendors' GPUs lend, with those that differ on this vendor's."""
     values = dict(lent)
-    for kind in ("", f"/{gpu.warp_size}", f"/{gpu.shared_bytes_per_sm:.0f}"):
+    for kind in ("", f"/{gpu.warp_size}", f"/{gpu.architecture}"):
         values |= law.by_vendor.get(gpu.vendor + kind, {})
     if law.own_memory:
         lent_share = values.get("dram_efficiency", law.priors["dram_efficiency"].value)

@@ -167,7 +167,7 @@ _CUBLAS_LEAST_TILE = 16.0
 _IN_CUBLAS = {f"/{WARPS}": {"least_tile": (0.0, _CUBLAS_LEAST_TILE)}}
 GEMM = Law(
     "gemm", _gemm, _GEMM, habits=_HABITS, pin=_pinned, elsewhere=_IN_CUBLAS,
-    by_vendor={**_ON, "amd/163840": values_of(_DATA["amd_of_160_kib"])},
+    by_vendor={**_ON, "amd/cdna4": values_of(_DATA["amd_cdna4"])},
 )  # fmt: skip
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law(
