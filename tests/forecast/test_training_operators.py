@@ -11,8 +11,10 @@ import pytest
 
 from tests.forecast.test_llama import flops
 from tracetool.core.errors import BadInput
+from tracetool.forecast.case import Case, Division
 from tracetool.forecast.config import read_model
-from tracetool.forecast.model import Forward, Parallel, TrainingPlan
+from tracetool.forecast.model import Forward, Parallel, Row, Stage, TrainingPlan
+from tracetool.forecast.training_passes import framework_stages
 from tracetool.replay.operator_tables import read_table
 
 BERT = {
@@ -21,10 +23,24 @@ BERT = {
 }  # fmt: skip
 
 
-def stages(
-    plan: TrainingPlan, name: str = "llama-3.2-1b", **parallel: int
-) -> dict[str, list[dict[str, Any]]]:
-    return {s.name: s.rows for s in read_model(name).training_stages(plan, Parallel(**parallel))}
+def steps(
+    plan: TrainingPlan, name: str = "llama-3.2-1b", replicas: int = 1, **parallel: int
+) -> tuple[Stage, ...]:
+    division = Division(Parallel(**parallel), replicas)
+    return framework_stages(Case(), read_model(name), plan, division, "megatron", 8)
+
+
+def stages(plan: TrainingPlan, **division: int) -> dict[str, list[Row]]:
+    return {stage.name: stage.rows for stage in steps(plan, **division)}
+
+
+def all_rows(plan: TrainingPlan, name: str, **division: int) -> list[Row]:
+    """Return the rows of a step, ``count`` over all its micro batches."""
+    return [
+        {**row, "count": float(row["count"]) * stage.runs}
+        for stage in steps(plan, name, **division)
+        for row in stage.rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +74,7 @@ def test_albert_runs_every_layer_on_one_set_of_weights() -> None:
 )
 def test_products_of_a_step_are_six_a_weight_and_token(name: str, weights_multiplied: float) -> None:
     # Kaplan et al., Scaling Laws for Neural Language Models, 2020, section 2.1: 2 forward, 4 back
-    rows = read_model(name).training_operators(TrainingPlan(micro_batch=2, seq_len=2048), Parallel())
+    rows = all_rows(TrainingPlan(micro_batch=2, seq_len=2048), name)
     assert flops(rows) == pytest.approx(6.0 * weights_multiplied * 2 * 2048, rel=0.02)
 
 
@@ -86,13 +102,13 @@ def test_recomputation_runs_the_layers_again() -> None:
     [(0, ["all_reduce"]), (1, ["reduce_scatter", "all_gather"]), (3, ["reduce_scatter", "all_gather"])],
 )
 def test_replicas_exchange_what_they_divide(zero: int, kinds: list[str]) -> None:
-    plan = TrainingPlan(replicas=8, zero=zero, accumulation=4)
-    model = read_model("llama-3.2-1b")
-    rows = [s for s in model.training_stages(plan, Parallel()) if s.name in {"gradients", "weights"}]
+    stages_by_name = {s.name: s for s in steps(TrainingPlan(zero=zero, accumulation=4), replicas=8)}
+    rows = [s for name, s in stages_by_name.items() if name in {"gradients", "weights"}]
     assert [r["kind"] for s in rows for r in s.rows] == kinds
     assert [s.runs for s in rows] == ([4.0, 8.0] if zero == 3 else [1.0] * len(kinds))
-    step = next(s for s in model.training_stages(plan, Parallel()) if s.name == "optimizer").rows[-1]
-    assert float(step["elements"]) == pytest.approx(model.parameters / (8 if zero else 1), rel=0.01)
+    parameters = read_model("llama-3.2-1b").parameters
+    step = stages_by_name["optimizer"].rows[-1]
+    assert float(step["elements"]) == pytest.approx(parameters / (8 if zero else 1), rel=0.01)
 
 
 def test_a_number_format_is_that_of_the_products() -> None:
@@ -111,7 +127,7 @@ def test_nothing_of_serving_is_trained() -> None:
 )
 def test_the_rows_are_an_operator_table(name: str) -> None:
     plan = TrainingPlan(2, 256, 2, 4, 1)
-    rows = read_model(name).training_operators(plan, Parallel(tp=2, ep=2))
+    rows = all_rows(plan, name, tp=2, ep=2)
     table = read_table(pl.DataFrame(rows, infer_schema_length=None), of_means=True)
     assert table.frame.height == len(rows)
 

@@ -231,3 +231,13 @@ def test_stages_of_whole_servers_send_through_their_adapters(mode: str, *, gathe
     assert rows["stage"]["rank_stride"] == 8.0
     assert rows["stage"]["bytes"] == pytest.approx(tokens * 8192 * 2.0 / 8)
     assert ("stage.gather" in rows) == gathers
+
+
+@pytest.mark.parametrize("dp", [1, 4])
+def test_all_replicas_of_a_stage_stand_before_the_next(dp: int) -> None:
+    stated = {"model": "llama-3.1-70b", "gpu": "h100-sxm", "mode": "train", "tp": 2, "pp": 2, "gbs": 16}
+    (outcome,) = forecast_cases([{**stated, "dp": dp}])
+    assert outcome.forecast is not None
+    sends = [part.row for part in outcome.forecast.parts if part.row.get("kind") == "send_recv"]
+    assert [row["rank_stride"] for row in sends] == [2.0 * dp] * len(sends)
+    assert sends

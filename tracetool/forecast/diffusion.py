@@ -14,6 +14,7 @@ from tracetool.forecast.model import Model
 from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.passes import Forward, Parallel
 from tracetool.forecast.pipeline_output import Canvas, SequenceRanks, Stage
+from tracetool.forecast.stage_sends import Sends, served_sends
 from tracetool.forecast.text_encoders import add_text_encoder
 
 #: Fields of a pipeline's text encoders, in the order they run.
@@ -66,7 +67,7 @@ class DiffusionModel(Model):
     guidance: Guidance = field(default=Guidance(1, 1, 512, (512,)))
     transformer: Callable[[Graph, Config, Latents], None] | None = field(default=None, repr=False)
 
-    def operators(self, forward: Forward, parallel: Parallel) -> list[Row]:  # noqa: ARG002
+    def operators(self, forward: Forward, parallel: Parallel, sends: Sends = served_sends) -> list[Row]:  # noqa: ARG002
         """Raise BadInput: a pipeline makes pictures, not tokens."""
         raise BadInput(f"{self.name} is a diffusion pipeline", "forecast it with --mode generate")
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.graph import Graph
-from tracetool.forecast.operator_rows import Row, sent_to_next_stage
-from tracetool.forecast.parts import Linear, Part
+from tracetool.forecast.operator_rows import Row
+from tracetool.forecast.parts import Part
 from tracetool.forecast.passes import Forward, Parallel, Step
 from tracetool.forecast.pipeline_output import Canvas, SequenceRanks, Stage
-from tracetool.forecast.training_operators import TrainingPlan, training_stages
+from tracetool.forecast.stage_sends import Sends, served_sends
+from tracetool.forecast.training_operators import TrainingPlan
 from tracetool.forecast.transformers_eager import Prompt
 
 __all__ = [
@@ -174,10 +175,11 @@ class Model:
         """Share of the layers that the stage with most of them runs."""
         return math.ceil(self.layers / parallel.pp) / self.layers
 
-    def operators(self, forward: Forward, parallel: Parallel) -> list[Row]:
+    def operators(self, forward: Forward, parallel: Parallel, sends: Sends = served_sends) -> list[Row]:
         """Return the rows one GPU runs for a pass, in order, each with ``count`` and ``module``.
 
-        With pipeline stages, those of the stage with most layers, first and last stage's ends included.
+        With pipeline stages, those of the stage with most layers, first and last stage's ends included, and
+        what a stage ``sends`` to the next.
 
         Raises
         ------
@@ -197,8 +199,7 @@ class Model:
                     row["count"] = float(row["count"]) * group.count * share
                     rows.append(row)
         if parallel.pp > 1:
-            message = step.tokens * self.hidden * 2.0
-            rows += sent_to_next_stage(message, parallel.tp, parallel.gpus // parallel.pp)
+            rows += sends(step.tokens * self.hidden * 2.0, parallel)
         rows += [row for part in self.head for row in part.rows(step)]
         return rows
 
@@ -223,33 +224,6 @@ class Model:
         graph = Graph(self.dtype)
         self.eager(graph, prompt)
         return graph.rows
-
-    def training_stages(self, plan: TrainingPlan, parallel: Parallel) -> tuple[Stage, ...]:
-        """Return the stages of a training step as one GPU runs them, in order.
-
-        ``forward``, ``recompute`` and ``backward`` run once a micro batch, those of the stage with most
-        layers; then come the exchange of gradients and weights, and the optimizer's step. What overlaps, and
-        how long stages wait for one another, is not in them.
-
-        Raises
-        ------
-        BadInput
-            If the division does not fit the model.
-        """
-        tokens = float(plan.seq_len)
-        forward = Forward(0, 0, plan.micro_batch, tokens, tokens, plan.tokens)
-        logits = [p for p in self.head if isinstance(p, Linear) and p.split == "outputs"]
-        vocabulary = logits[-1].outputs[0][0] / parallel.tp if logits else 0.0
-        weights = self.parameters * self.weight_bytes(parallel) / self.weight_bytes(Parallel())
-        return training_stages(self.operators(forward, parallel), plan, weights, vocabulary)
-
-    def training_operators(self, plan: TrainingPlan, parallel: Parallel) -> list[Row]:
-        """Return the rows of a whole training step, ``count`` over all its micro batches."""
-        return [
-            {**row, "module": f"{stage.name}.{row['module']}", "count": float(row["count"]) * stage.runs}
-            for stage in self.training_stages(plan, parallel)
-            for row in stage.rows
-        ]
 
     def weight_bytes(self, parallel: Parallel) -> float:
         """Return bytes of weights on the GPU with most of them. [B]"""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tracetool.families import names
 
 #: A row of an operator table: column to value (``docs/tables.md``).
 Row: TypeAlias = dict[str, float | str]
-#: Modules of what a pipeline stage sends to the next, and of what its GPUs then gather.
-STAGE: Final = "stage"
-STAGE_GATHER: Final = "stage.gather"
 
 
 def gemm(module: str, dtype: str, tokens: float, outputs: float, inputs: float, batch: float = 1.0) -> Row:
@@ -49,24 +46,6 @@ def elementwise(
 def collective(module: str, kind: str, message_bytes: float, ranks: float) -> Row:
     """Return communication among ``ranks`` GPUs; bytes as ``docs/tables.md`` counts them for the kind. [B]"""
     return _row(names.COLLECTIVE, module, kind=kind, bytes=message_bytes, ranks=float(ranks))
-
-
-def sent_to_next_stage(message_bytes: float, tp: int, apart: int) -> list[Row]:
-    """Return what a pipeline stage sends: each of its GPUs a part, which its counterparts then gather.
-
-    As vLLM does (``GroupCoordinator.send_tensor_dict``, with the group that shares layers).
-
-    Parameters
-    ----------
-    message_bytes : float
-        What one stage gives the next. [B]
-    tp : int
-        GPUs that share a layer.
-    apart : int
-        GPUs of a stage, which are neighbors: a counterpart is as far.
-    """
-    sent = {**collective(STAGE, "send_recv", message_bytes / tp, 2), "rank_stride": float(apart)}
-    return [sent, collective(STAGE_GATHER, "all_gather", message_bytes, tp)] if tp > 1 else [sent]
 
 
 def operator(op: str, module: str, **columns: float | str) -> Row:

@@ -11,8 +11,9 @@ from tracetool.families import names
 from tracetool.families.implementations import library_of
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.model import Forward, Model, Prompt, TrainingPlan
-from tracetool.forecast.operator_rows import STAGE, STAGE_GATHER, Row
+from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.pipeline_output import Stage
+from tracetool.forecast.stage_sends import trained_sends
 from tracetool.forecast.training_experts import trained_experts
 from tracetool.forecast.training_memory import replicas_of_experts, weights_of
 from tracetool.forecast.training_operators import training_stages
@@ -39,10 +40,9 @@ def framework_stages(
     fused = library_of(stack) not in EAGER or model.eager is None or parallel.gpus > 1
     tokens = float(plan.seq_len)
     forward = Forward(0, 0, plan.micro_batch, tokens, tokens, plan.tokens / parallel.cp)
-    operators = model.operators(forward, parallel)
-    # what a stage receives stays divided among the GPUs that share its layers
-    served = [_trained(row, division) for row in operators if row["module"] != STAGE_GATHER]
-    rows = trained_experts(served, parallel, linked, fused=library_of(stack) not in EAGER)
+    operators = model.operators(forward, parallel, trained_sends(division.replicas))
+    shared_norms = [_with_shared_norm(row, parallel.tp) for row in operators]
+    rows = trained_experts(shared_norms, parallel, linked, fused=library_of(stack) not in EAGER)
     heads = [r for r in rows if not layered(r) and r["op"] == names.GEMM and not _sampled(r)]
     if not fused:
         prompt = Prompt(plan.micro_batch, plan.seq_len, fused=case.attention != "eager")
@@ -119,18 +119,14 @@ def _shared(
 _SUMS: Final = "gradients.accumulate"
 
 
-def _trained(row: Row, division: Division) -> Row:
-    """Return a row of a forward pass as training frameworks run it.
+def _with_shared_norm(row: Row, tp: int) -> Row:
+    """Return a row of a forward pass; training frameworks share norms among the GPUs of a layer.
 
-    Norms are shared among the GPUs of a layer, that after the last too (sequence parallel, Korthikanti et
-    al., 2022, section 4.2.2). All replicas of a stage stand before the next stage.
+    That after the last layer too (sequence parallel, Korthikanti et al., 2022, section 4.2.2).
     """
-    shared_by = division.parallel.tp
-    if row["op"] == names.NORM and shared_by > 1:
-        return {**row, "rows": max(float(row["rows"]) / shared_by, 1.0)}
-    if row["module"] == STAGE:
-        return {**row, "rank_stride": float(row["rank_stride"]) * division.replicas}
-    return row
+    if row["op"] != names.NORM or tp == 1:
+        return row
+    return {**row, "rows": max(float(row["rows"]) / tp, 1.0)}
 
 
 def _eager_rows(model: Model, prompt: Prompt) -> list[Row]:

@@ -12,6 +12,7 @@ from tracetool.forecast.model import Model
 from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.passes import Forward, Parallel
 from tracetool.forecast.quantization import formats_of
+from tracetool.forecast.stage_sends import Sends, served_sends
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class VisionModel(Model):
     add: Callable[[Graph, Config, Pictures], None] | None = field(default=None, repr=False)
     side: int = 224
 
-    def operators(self, forward: Forward, parallel: Parallel) -> list[Row]:
+    def operators(self, forward: Forward, parallel: Parallel, sends: Sends = served_sends) -> list[Row]:  # noqa: ARG002
         """Return the rows of a batch of ``forward.prefill_requests`` pictures on one GPU.
 
         Raises
