@@ -83,3 +83,31 @@ def test_on_the_board_of_the_factors_a_kernel_keeps_a_share_of_its_own_error() -
     fitted, other = load_gpu(factors.fitted_on), load_gpu("h100-sxm")
     assert 0.0 <= factors.own_share_on(fitted) < 1.0
     assert factors.own_share_on(other) == 1.0
+
+
+def _products(*rows: int) -> pl.DataFrame:
+    n = len(rows)
+    return pl.DataFrame(
+        {"op": ["gemm"] * n, "dtype": ["bf16"] * n, "m": rows, "n": [8192] * n, "k": [8192] * n}
+    )
+
+
+def test_a_graph_that_hides_its_launch_has_no_gaps() -> None:
+    total = predict_table(_products(4096, 1, 8192), "h100-sxm", [1500], launch="graph").totals[0]
+    assert total["gap_ms"] == total["gap_energy_j"] == total["energy_parts_j"]["gaps"] == 0.0
+    assert total["makespan_ms"] == pytest.approx(total["kernel_time_ms"], rel=1e-12)
+
+
+def test_kernels_one_after_another_have_no_gaps_however_long_they_take() -> None:
+    kernels = pl.DataFrame({"kernel": ["a", "b"], "duration_us": [100.0, 50.0], "clock_mhz": [1500.0] * 2})
+    total = predict_table(kernels, "h100-sxm", [1200]).totals[0]
+    assert total["kernel_time_high_ms"] > total["kernel_time_ms"]
+    assert total["gap_high_ms"] == total["gap_energy_high_j"] == 0.0
+
+
+def test_gaps_are_no_wider_where_kernels_may_take_longer() -> None:
+    """The host hides behind the kernels: were they slower, it would the more."""
+    total = predict_table(_products(8192, 8192), "h100-sxm", [1500], launch="eager").totals[0]
+    kernels_longer_ms = total["kernel_time_high_ms"] - total["kernel_time_ms"]
+    assert total["gap_low_ms"] <= total["gap_ms"] <= total["gap_high_ms"]
+    assert total["gap_high_ms"] < total["gap_ms"] + 0.5 * kernels_longer_ms

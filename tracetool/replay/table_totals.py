@@ -29,6 +29,9 @@ from tracetool.replay.scope_totals import (
 #: How sharply the longer of host and device takes over: idle times of a host at par with the device cost an
 #: eighth, as its time varies from operator to operator and the queue runs dry now and then.
 SHARPNESS: Final = 6.0
+#: Share of a makespan under which idle time is what sums of floating-point numbers round. [1] A prior: far
+#: below any host's time, far above the rounding of sums over millions of rows.
+_ROUNDED: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ def issue(duration_s: Floats, counts: Floats, issue_s: Floats, costs: HostCosts)
     longest = np.maximum(device, host)
     ratio = np.divide(np.minimum(device, host), longest, out=np.zeros_like(longest), where=longest > 0)
     makespan = longest * (1.0 + ratio**SHARPNESS) ** (1.0 / SHARPNESS)
+    makespan = np.where(makespan - kernel > _ROUNDED * makespan, makespan, kernel)
     return Issued(kernel, makespan, makespan - kernel, host)
 
 
@@ -117,16 +121,18 @@ def sequence_totals(
     shorter = 1.0 - np.divide(below, middle.kernel_s, out=np.zeros_like(below), where=factor)
     longer = 1.0 + np.divide(above, middle.kernel_s, out=np.zeros_like(above), where=factor)
     # Kernels may err together or the host may: two independent reasons for the makespan to differ.
-    down = np.hypot(
-        middle.makespan_s - issue(duration * shorter, counts, host, costs).makespan_s,
-        middle.makespan_s - issue(duration, counts, host * costs.low, costs.scaled(costs.low)).makespan_s,
-    )
-    up = np.hypot(
-        issue(duration * longer, counts, host, costs).makespan_s - middle.makespan_s,
-        issue(duration, counts, host * costs.high, costs.scaled(costs.high)).makespan_s - middle.makespan_s,
-    )
+    faster = issue(duration * shorter, counts, host, costs)
+    slower = issue(duration * longer, counts, host, costs)
+    quick_host = issue(duration, counts, host * costs.low, costs.scaled(costs.low))
+    slow_host = issue(duration, counts, host * costs.high, costs.scaled(costs.high))
+    down = np.hypot(middle.makespan_s - faster.makespan_s, middle.makespan_s - quick_host.makespan_s)
+    up = np.hypot(slower.makespan_s - middle.makespan_s, slow_host.makespan_s - middle.makespan_s)
     span = (middle.makespan_s, np.maximum(middle.makespan_s - down, 0.0), middle.makespan_s + up)
-    records = budget(work, _window(work, middle.kernel_s, span), anchored=False, spread=spread)
+    # longer kernels hide more of the host's time
+    narrower = np.hypot(middle.idle_s - slower.idle_s, middle.idle_s - quick_host.idle_s)
+    wider = np.hypot(faster.idle_s - middle.idle_s, slow_host.idle_s - middle.idle_s)
+    gap = (middle.idle_s, np.maximum(middle.idle_s - narrower, 0.0), middle.idle_s + wider)
+    records = budget(work, _window(work, middle.kernel_s, span, gap), anchored=False, spread=spread)
     energy_parts(_energy_parts(predicted, weight), records)
     return records
 
@@ -138,7 +144,8 @@ def kernel_totals(
     work, weight = _work(rows, predicted, table)
     busy = work.time_s.sum(0)
     below, above = work_spread(work, np.ones(len(rows), np.bool_)).time_s
-    window = _window(work, busy, (busy, busy - below, busy + above))
+    none = np.zeros_like(busy)
+    window = _window(work, busy, (busy, busy - below, busy + above), (none, none, none))
     records = budget(work, window, anchored=anchored, spread=partial(work_spread, work))
     energy_parts(_energy_parts(predicted, weight), records)
     return records
@@ -152,12 +159,16 @@ def _work(rows: OperatorColumns, predicted: Prediction, table: InputTable) -> tu
     return DeviceWork(rows, predicted, time, energy), weight
 
 
-def _window(work: DeviceWork, busy_s: Floats, span_s: tuple[Floats, Floats, Floats]) -> Window:
-    """Return the window of rows on one stream; ``span_s``: the makespan and its interval."""
-    gap, gap_low, gap_high = (np.maximum(span - busy_s, 0.0) for span in span_s)
+_Bounded = tuple[Floats, Floats, Floats]
+
+
+def _window(work: DeviceWork, busy_s: Floats, span_s: _Bounded, gap_s: _Bounded) -> Window:
+    """Return the window of rows on one stream: ``span_s`` the makespan, ``gap_s`` its idle time, each with
+    its interval.
+    """
     runs = work.time_s > 0
     peak = np.max(np.where(runs, work.predicted.power_w, 0.0), axis=0, initial=0.0)
-    return Window(*span_s, busy_s, gap, gap_low, gap_high, peak)
+    return Window(*span_s, busy_s, *gap_s, peak)
 
 
 def _energy_parts(predicted: Prediction, weight: Floats) -> list[dict[str, float]]:
