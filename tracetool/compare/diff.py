@@ -138,8 +138,6 @@ def diff_runs(
     head: Sequence[str | os.PathLike[str]],
     *,
     reading: Reading | None = None,
-    thresholds: Sequence[Threshold] = (),
-    spreads: Mapping[str, Spread] | None = None,
     ignore: Sequence[str] = (),
 ) -> RunDiff:
     """Compare two sides of one run or several each.
@@ -150,21 +148,17 @@ def diff_runs(
         Run folders, folders of runs, patterns, or operator tables (compared through the model).
     reading : Reading, optional
         What energies to compare (measured where every run has a power log, by default), GPU and clocks.
-    thresholds : sequence of Threshold
-        Limits a regression must pass.
-    spreads : mapping of str to Spread, optional
-        Run-to-run spread by metric (``energy``) or scope and metric (``gemm:energy``), from a history.
     ignore : sequence of str
         Families and name patterns left out on both sides.
 
     Raises
     ------
     BadInput
-        If a side is empty, a run cannot be read, or a threshold covers nothing.
+        If a side is empty, or a run cannot be read.
     """
     how = reading or Reading()
     base_runs, head_runs = load_sides(base, head, how)
-    return diff_sides(base_runs, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by)
+    return diff_sides(base_runs, head_runs, ignore=ignore, by=how.by)
 
 
 def load_sides(
@@ -192,7 +186,26 @@ def diff_sides(
     ignore: Sequence[str] = (),
     by: tuple[str, ...] = (),
 ) -> RunDiff:
-    """Compare loaded runs; see :func:`diff_runs`."""
+    """Compare loaded runs.
+
+    Parameters
+    ----------
+    base, head : sequence of LoadedRun
+        Runs of each side.
+    thresholds : sequence of Threshold
+        Limits a regression must pass.
+    spreads : mapping of str to Spread, optional
+        Run-to-run spread by metric (``energy``) or scope and metric (``gemm:energy``), from a history.
+    ignore : sequence of str
+        Families and name patterns left out on both sides.
+    by : tuple of str
+        Keys of the groups to compare beside the kernels.
+
+    Raises
+    ------
+    BadInput
+        If a threshold covers nothing.
+    """
     basis = base[0].basis
     per_step = all(r.classes.steps > 0 for r in (*base, *head))
     sides = [make_side([r.classes for r in runs], per_step=per_step, ignore=ignore) for runs in (base, head)]

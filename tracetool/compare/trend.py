@@ -20,6 +20,7 @@ from tracetool.compare.significance import ALPHA
 from tracetool.core.arrays import Floats
 
 _LEAST = 6  # runs; fewer show no trend
+_LEAST_CHANGE = 0.005  # share; smaller steps and drifts are not worth telling
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,13 @@ class Trend:
         return ""
 
 
-def find_trend(values: Floats, least: float = 0.005) -> Trend:
+def find_trend(values: Floats) -> Trend:
     """Return the step or drift in a history, oldest first.
 
     Parameters
     ----------
     values : array, shape (n,)
         Positive figures.
-    least : float
-        Changes below this are not worth telling. [1]
 
     Examples
     --------
@@ -68,11 +67,11 @@ def find_trend(values: Floats, least: float = 0.005) -> Trend:
     at, shift, p_value = _step(logs)
     slope, slope_p_value = _slope(logs)
     drift = math.expm1(slope * (n - 1))
-    if p_value <= ALPHA and abs(math.expm1(shift)) >= least and p_value <= slope_p_value:
+    if p_value <= ALPHA and abs(math.expm1(shift)) >= _LEAST_CHANGE and p_value <= slope_p_value:
         return Trend(n, at, math.expm1(shift))
-    if slope_p_value <= ALPHA and abs(drift) >= least:
+    if slope_p_value <= ALPHA and abs(drift) >= _LEAST_CHANGE:
         return Trend(n, drift=drift)
-    if p_value <= ALPHA and abs(math.expm1(shift)) >= least:
+    if p_value <= ALPHA and abs(math.expm1(shift)) >= _LEAST_CHANGE:
         return Trend(n, at, math.expm1(shift))
     return Trend(n)
 

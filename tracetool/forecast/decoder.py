@@ -57,9 +57,7 @@ def heads_of(config: Config) -> Heads:
     return Heads(heads, kv_heads, hidden // heads)
 
 
-def self_attention(
-    hidden: int, h: Heads, dtype: str = "bf16", name: str = "self_attn", *, reduce: bool = True
-) -> tuple[Part, ...]:
+def self_attention(hidden: int, h: Heads, dtype: str = "bf16", name: str = "self_attn") -> tuple[Part, ...]:
     """Return attention with its projections: queries, keys and values are one product."""
     widths = (h.heads * (2 if h.gated else 1), h.kv_heads, h.kv_heads)
     parts: list[Part] = [
@@ -82,7 +80,7 @@ def self_attention(
     parts.append(
         Linear(f"{name}.o_proj", h.heads * h.head_dim, ((hidden, 1),), "inputs", dtype, bias=h.out_bias)
     )
-    return (*parts, AllReduce(name, hidden)) if reduce else tuple(parts)
+    return (*parts, AllReduce(name, hidden))
 
 
 def gated_mlp(

@@ -18,13 +18,11 @@ def width_of(config: Config) -> tuple[int, int, int]:
     return heads, head_dim, heads * head_dim
 
 
-def two_linear(
-    graph: Graph, name: str, tokens: float, inputs: int, inner: int, outputs: int, *, whole: bool
-) -> None:
-    """Add two products with an activation between them."""
-    graph.linear(f"{name}.1", tokens, inputs, inner, whole=whole)
+def two_linear(graph: Graph, name: str, tokens: float, inputs: int, inner: int, outputs: int) -> None:
+    """Add two products with an activation between them, of tokens that are not shared among GPUs."""
+    graph.linear(f"{name}.1", tokens, inputs, inner, whole=True)
     graph.elementwise(f"{name}.act", tokens * inner, kind="gelu_tanh")
-    graph.linear(f"{name}.2", tokens, inner, outputs, whole=whole)
+    graph.linear(f"{name}.2", tokens, inner, outputs, whole=True)
 
 
 def modulation(graph: Graph, name: str, batch: float, width: int, vectors: int, inputs: int = 0) -> None:

@@ -27,6 +27,8 @@ _OFFSET_AT, _OFFSET_SD = 0.002, 0.004
 _DECISIVE = 6.0
 #: Log odds that a GPU's sensor is of the kind its class says.
 _KIND_PRIOR = 12.0
+#: Readings used at most: more sharpen nothing. [readings]
+_MOST_READINGS = 400
 #: The swing must stand out of the noise this many times for a filter to show.
 _CLEAR = 8.0
 
@@ -117,7 +119,7 @@ def _offset_estimate(value: Floats, at: Floats) -> Estimate:
     return Estimate(shift, shift - Z90 * spread, shift + Z90 * spread)
 
 
-def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: int = 400) -> Characterized:
+def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor) -> Characterized:
     """Return the sensor's behavior as the log shows it.
 
     Parameters
@@ -128,8 +130,6 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
         That activity, on the same host's clock.
     nominal : Sensor
         Where the update period is looked for first.
-    most : int
-        Readings used.
 
     Notes
     -----
@@ -150,8 +150,9 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
         raise BadInput(
             f"the log shows only {counted(len(readings), 'update')} of its sensor", "log for longer"
         )
-    if len(readings) > most:
-        readings = replace(readings, time_s=readings.time_s[:most], power_w=readings.power_w[:most])
+    if len(readings) > _MOST_READINGS:
+        first = slice(_MOST_READINGS)
+        readings = replace(readings, time_s=readings.time_s[first], power_w=readings.power_w[first])
     scored = {
         kind: _near_best(readings, timeline, nominal, kind=kind, lengths=lengths)
         for kind, lengths in (("boxcar", _WINDOWS), ("lag", _LAGS))

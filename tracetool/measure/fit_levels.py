@@ -65,7 +65,10 @@ def _observation(readings: Readings, boxes: Boxes, blocks: Blocks) -> sparse.csr
 
 
 def _block_s(readings: Readings, boxes: Boxes) -> float:
-    """Return the length of a block that readings of a filter can tell from its neighbors. [s]"""
+    """Return the length over which a level is constant: that which readings can tell from its neighbors. [s]
+
+    The update period, longer where polls and the sensor's filter are many periods.
+    """
     seen_s = min(poll_spacing(readings.time_s), boxes.length_s)
     return max(readings.update_s, seen_s / _ENOUGH_BLOCKS)
 
@@ -130,8 +133,6 @@ def fit_levels(
     timeline: Timeline,
     boxes: Boxes,
     *,
-    block_s: float | None = None,
-    rounds: int = _ROUNDS,
     ratio: Floats | None = None,
     like: Levels | None = None,
 ) -> Levels:
@@ -145,11 +146,6 @@ def fit_levels(
         Activity on the same clock; may be empty (then power follows the readings alone).
     boxes : Boxes
         The sensor's filter.
-    block_s : float, optional
-        Length over which a level is constant; by default the update period, longer where polls and the
-        sensor's filter are many periods. [s]
-    rounds : int
-        Reweighting rounds. [1]
     ratio : array, shape (classes,), optional
         Power of each class over the mean of all: the active level is then that mean, and what ran says
         how power moved within a block. [1]
@@ -164,8 +160,8 @@ def fit_levels(
     iteratively reweighted least squares on a banded system. Gap power starts from a share of the
     way from idle to active, which readings soon override.
     """
-    problem = _problem(readings, timeline, boxes, block_s or _block_s(readings, boxes), ratio)
-    fitted = _reweighted(problem, rounds, like)
+    problem = _problem(readings, timeline, boxes, _block_s(readings, boxes), ratio)
+    fitted = _reweighted(problem, like)
     blocks, miss = problem.blocks, fitted.miss
     levels = Levels(
         blocks.edges_s,
@@ -249,7 +245,7 @@ class _Reweighted:
     ratio: Floats  # (n,) each reading's noise over the common one
 
 
-def _reweighted(problem: _Problem, rounds: int, like: Levels | None) -> _Reweighted:
+def _reweighted(problem: _Problem, like: Levels | None) -> _Reweighted:
     """Return the unknowns by iteratively reweighted least squares."""
     size, observe, y = problem.observe.shape[1], problem.observe, problem.power_w
     anchor, target, trust, reach = problem.anchor, problem.target, problem.trust, problem.reach_w
@@ -265,8 +261,8 @@ def _reweighted(problem: _Problem, rounds: int, like: Levels | None) -> _Reweigh
     factor, unknowns = np.zeros((1, 1)), np.zeros(size)
     miss, step = y, np.zeros(size - STATE_COUNT)
     warm_start = like is not None and like.level_w.size == size
-    first = rounds - _AGAIN if warm_start else 0
-    for turn in range(first - 1 if warm_start else 0, max(rounds, 1)):
+    first = _ROUNDS - _AGAIN if warm_start else 0
+    for turn in range(first - 1 if warm_start else 0, _ROUNDS):
         if turn < first and like is not None:
             unknowns = _unknowns(like.level_w.ravel(), problem.fixed)
         else:

@@ -123,7 +123,7 @@ def is_product(rows: OperatorColumns) -> Bools:
     return rows.in_families(*_PRODUCTS)
 
 
-def content_factor(rows: OperatorColumns, work: Work, column: str = SWITCHING) -> Floats:
+def content_factor(rows: OperatorColumns, work: Work) -> Floats:
     r"""Return the core domain's energy over that with random operands. Shape (n,).
 
     .. math:: 1 - d \, (1 - s)
@@ -131,9 +131,9 @@ def content_factor(rows: OperatorColumns, work: Work, column: str = SWITCHING) -
     with d the share of a pipe's power over the base that follows its data, and s the switching of the
     operands over that of random ones.
     """
-    if column not in rows.columns:
+    if SWITCHING not in rows.columns:
         return np.ones(len(rows))
-    switching = rows.number(column, 1.0)
+    switching = rows.number(SWITCHING, 1.0)
     if (switching == 1.0).all():
         return np.ones(len(rows))
     share = np.where(work.tensor_flops > 0, _DATA_SHARE["tensor"], 0.0)

@@ -9,19 +9,20 @@ from tracetool.record import machine
 from tracetool.record.machine import Check
 from tracetool.record.sampler import meter_for
 
+#: How long each sensor is watched for its update period. [s]
+_WATCHED_S = 1.0
 
-def examine(folder: Path, *, seconds: float = 1.0) -> tuple[Sequence[Check], bool]:
+
+def examine(folder: Path) -> tuple[Sequence[Check], bool]:
     """Return every check and whether this machine can record a GPU's trace with its power.
 
     Parameters
     ----------
     folder : Path
         Where recordings would go.
-    seconds : float
-        How long each sensor is watched for its update period. [s]
     """
-    nvidia, has_nvidia = machine.check_meter(lambda: meter_for("nvidia"), "NVIDIA driver", seconds)
-    amd, has_amd = machine.check_meter(lambda: meter_for("amd"), "AMD driver", seconds)
+    nvidia, has_nvidia = machine.check_meter(lambda: meter_for("nvidia"), "NVIDIA driver", _WATCHED_S)
+    amd, has_amd = machine.check_meter(lambda: meter_for("amd"), "AMD driver", _WATCHED_S)
     nsys, rocprof, torch = machine.check_nsys(), machine.check_rocprof(), machine.check_torch()
     counters = machine.check_gpu_counters()
     checks = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -72,15 +71,13 @@ def peak_of(dtype: pl.Series, spec: Gpu, clock_mhz: float) -> pl.Series:
     return dtype.replace_strict(peaks, default=fp32, return_dtype=pl.Float64).alias("peak")
 
 
-def with_rates(frame: pl.DataFrame, after: Sequence[str] = ()) -> pl.DataFrame:
+def with_rates(frame: pl.DataFrame) -> pl.DataFrame:
     """Return groups with their rates in place of the sums these are made of.
 
     Parameters
     ----------
     frame : DataFrame
         Groups with :data:`SUMS`.
-    after : sequence of str
-        Columns to put behind the rates.
 
     Notes
     -----
@@ -91,11 +88,10 @@ def with_rates(frame: pl.DataFrame, after: Sequence[str] = ()) -> pl.DataFrame:
     def ratio(numerator: str, denominator: str, factor: float) -> pl.Expr:
         return pl.when(pl.col(denominator) > 0).then(pl.col(numerator) / pl.col(denominator) * factor)
 
-    rated = frame.with_columns(
+    return frame.with_columns(
         ratio("shaped_flops", "shaped_s", 1e-12).alias("tflops"),
         ratio("shaped_bytes", "shaped_s", 1e-12).alias("tbps"),
         ratio("shaped_flops", "shaped_bytes", 1.0).alias("flop_per_byte"),
         ratio("roof_s", "shaped_s", 1.0).alias("roofline_share"),
         ratio("shaped_flops", "shaped_j", 1e-9).alias("gflop_per_joule"),
     ).drop(SUMS)
-    return rated.select(pl.exclude(*after), *after) if after else rated

@@ -16,6 +16,10 @@ from tracetool.replay.graph import Edge, Edges, Graph, LongLaunches
 SKEW_NS: Final = 1_000.0
 #: How soon after the device finishes a waiting call returns, or a dependent kernel starts. [ns]
 PROMPT_NS: Final = 15_000.0
+#: Share of a recording's times that may be below a floor. [1]
+_FEW: Final = 0.05
+#: The least time from the end of device work to the return of the call that waited. [ns]
+_RETURN_NS: Final = 2_000.0
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,13 @@ def least_times(work: Activities, calls: HostCalls, end: Floats, previous: Ints)
     gap = work.start_ns[has] - end[previous[has]]
     launched = work.call >= 0
     latency = work.start_ns[launched] - calls.start_ns[work.call[launched]] if launched.any() else np.zeros(0)
-    launch_ns = _low(latency[latency >= 0], 0.05, 1_000.0, 10_000.0)
+    launch_ns = _low(latency[latency >= 0], 1_000.0, 10_000.0)
     short = calls.duration_ns[calls.waits]
     return Floors(
-        queue_ns=_low(gap[gap >= 0], 0.05, 0.0, 2_000.0),
+        queue_ns=_low(gap[gap >= 0], 0.0, 2_000.0),
         launch_ns=launch_ns,
-        return_ns=_low(np.zeros(0), 0.05, 2_000.0, 2_000.0),
-        call_ns=_low(short, 0.05, 1_000.0, 10_000.0),
+        return_ns=_RETURN_NS,
+        call_ns=_low(short, 1_000.0, 10_000.0),
         usual_launch_ns=_usual_launch_ns(work, calls, end, previous, launch_ns),
     )
 
@@ -63,8 +67,9 @@ def _usual_launch_ns(
     return float(np.clip(np.quantile(latency_ns, 0.5, method="lower"), least_ns, _LONG_WAIT_NS))
 
 
-def _low(values: Floats, share: float, least: float, most: float) -> float:
-    return float(np.clip(np.quantile(values, share), least, most)) if len(values) else least
+def _low(values: Floats, least: float, most: float) -> float:
+    """Return what few of the values are below, within bounds; the least where there are none."""
+    return float(np.clip(np.quantile(values, _FEW), least, most)) if len(values) else least
 
 
 #: A call this long that returns as the device finishes something was waiting for it. [ns]

@@ -195,9 +195,11 @@ def _moments(
     return used
 
 
-def sensor_view(
-    curve: PowerCurve, sensor: Sensor, idle_w: float, most: int = 100_000
-) -> tuple[Floats, Floats]:
+#: Readings shown at most; a longer timeline is shown at a multiple of the update period.
+_MOST_READINGS = 100_000
+
+
+def sensor_view(curve: PowerCurve, sensor: Sensor, idle_w: float) -> tuple[Floats, Floats]:
     """Return update times and the readings a sensor would report there.
 
     Parameters
@@ -208,8 +210,6 @@ def sensor_view(
         Update period, window or lag, gain and offset.
     idle_w : float
         Power with nothing running. [W]
-    most : int
-        Readings at most; a longer timeline is shown at a multiple of the update period.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def sensor_view(
     boxes = sensor_boxes(sensor)
     period = max(sensor.update_s, 1e-6) * 1e9
     first, last = curve.edge_ns[0], curve.edge_ns[-1] + boxes.reach_s * 1e9
-    step = period * max(1.0, np.ceil((last - first) / period / most))
+    step = period * max(1.0, np.ceil((last - first) / period / _MOST_READINGS))
     time = first + step * np.arange(1, int((last - first) / step) + 2)
     reading = np.zeros(len(time))
     for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):

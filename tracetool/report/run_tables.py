@@ -12,6 +12,8 @@ from tracetool.core.interval import ENDS
 from tracetool.measure.logged_work import COVERED
 from tracetool.tables.idle_intervals import idle_intervals
 
+#: Gaps listed one by one.
+_LARGEST_GAPS: Final = 12
 _GAP_ENDS_NS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
 _GAP_LENGTHS: Final = ("below 10 µs", "10 to 100 µs", "0.1 to 1 ms", "1 to 10 ms", "above 10 ms")
 
@@ -167,7 +169,7 @@ class Gaps:
     lengths: pl.DataFrame
 
 
-def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
+def find_gaps(kernels: pl.DataFrame) -> Gaps:
     """Return the gaps of a run: on each device, times of the run's window covered by no activity."""
     gaps = idle_intervals(kernels)
     span = kernels.select(
@@ -178,7 +180,7 @@ def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
     span_ns = (last - first) * kernels["device"].n_unique() if kernels.height else 0
     largest = (
         gaps.sort("gap_ns", descending=True)
-        .head(most)
+        .head(_LARGEST_GAPS)
         .select(
             ((pl.col("busy_until_ns") - first) / 1e6).alias("start_ms"),
             (pl.col("gap_ns") / 1e6).alias("gap_ms"),

@@ -27,7 +27,7 @@ def _transformer(graph: Graph, c: Config, of: Latents) -> None:
     lines, numbers = of.batch * tokens, patch * patch * deep
     graph.linear("patch_embed", of.batch * film, c.size("in_channels") * numbers, width)
     graph.linear("text_proj", of.batch * of.text, c.size("text_embed_dim"), width)
-    two_linear(graph, "time_embedding", of.batch, width, step, step, whole=True)
+    two_linear(graph, "time_embedding", of.batch, width, step, step)
     with graph.repeat(c.size("num_layers", most=2_000)):
         for place in (1, 2):
             modulation(graph, f"block.modulation_{place}", of.batch, width, 6, step)

@@ -37,7 +37,7 @@ def _cross(
 
 def _conditions(graph: Graph, c: Config, of: Latents, width: int) -> None:
     """Add the embeddings of step and text, and the vectors all blocks take."""
-    two_linear(graph, "embed.timestep", of.batch, 256, width, width, whole=True)
+    two_linear(graph, "embed.timestep", of.batch, 256, width, width)
     modulation(graph, "embed.modulation", of.batch, width, 6)
     two_linear(
         graph,
@@ -46,7 +46,6 @@ def _conditions(graph: Graph, c: Config, of: Latents, width: int) -> None:
         c.size("caption_channels", "text_dim"),
         width,
         width,
-        whole=True,
     )
 
 
@@ -120,14 +119,14 @@ def _hunyuan_dit(graph: Graph, c: Config, of: Latents) -> None:
     inner = int(width * c.number("mlp_ratio", default=4.0, most=100.0))
     graph.linear("pos_embed", lines, c.size("in_channels") * patch * patch, width)
     t5 = of.batch * c.size("text_len_t5", default=256)
-    two_linear(graph, "embed.text", t5, wide, 4 * wide, text, whole=True)
-    two_linear(graph, "embed.timestep", of.batch, 256, width, width, whole=True)
+    two_linear(graph, "embed.text", t5, wide, 4 * wide, text)
+    two_linear(graph, "embed.timestep", of.batch, 256, width, width)
     pooled = c.size("pooled_projection_dim", default=1024)
     graph.weights(float(c.size("text_len_t5", default=256) + 1) * wide)
     for part in "qkv":
         graph.linear(f"embed.pool.{part}", t5 if part != "q" else of.batch, wide, wide, whole=True)
     graph.linear("embed.pool.out", of.batch, wide, pooled, whole=True)
-    two_linear(graph, "embed.extra", of.batch, pooled, 4 * width, width, whole=True)
+    two_linear(graph, "embed.extra", of.batch, pooled, 4 * width, width)
     graph.weights(float(c.size("text_len", default=77) + c.size("text_len_t5", default=256)) * text)
     with graph.repeat(layers):
         modulation(graph, "block.modulation", of.batch, width, 1)

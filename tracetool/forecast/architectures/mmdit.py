@@ -23,8 +23,8 @@ from tracetool.forecast.transformer_blocks import (
 def _conditions(graph: Graph, batch: float, width: int, pooled: int, guided: int) -> None:
     """Add the embeddings of step, pooled text and guidance."""
     for name in ("timestep", "guidance")[: 1 + guided]:
-        two_linear(graph, f"embed.{name}", batch, 256, width, width, whole=True)
-    two_linear(graph, "embed.pooled", batch, pooled, width, width, whole=True)
+        two_linear(graph, f"embed.{name}", batch, 256, width, width)
+    two_linear(graph, "embed.pooled", batch, pooled, width, width)
 
 
 def _double(
@@ -134,8 +134,8 @@ def _hunyuan_video(graph: Graph, c: Config, of: Latents) -> None:
     graph.linear("x_embedder", batch * image, c.size("in_channels") * patch * patch * deep, width)
     text = batch * of.text
     graph.linear("refiner.proj_in", text, c.size("text_embed_dim"), width)
-    two_linear(graph, "refiner.text", batch, c.size("text_embed_dim"), width, width, whole=True)
-    two_linear(graph, "refiner.timestep", batch, 256, width, width, whole=True)
+    two_linear(graph, "refiner.text", batch, c.size("text_embed_dim"), width, width)
+    two_linear(graph, "refiner.timestep", batch, 256, width, width)
     heads, head_dim, _ = width_of(c)
     with graph.repeat(c.size("num_refiner_layers", default=2, most=100)):
         graph.norm("refiner.norm", text, width, weights=2 * width)

@@ -10,6 +10,8 @@ from tracetool.core.arrays import Bools, Floats, Ints
 
 #: An idle time this many times the usual one, and at least this long, starts a new run. [1], [s]
 _PAUSE_TIMES, _PAUSE_S = 20.0, 2e-3
+#: Executions this much longer than the shortest still drop. [1]
+_STILL_DROPS = 0.02
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def largest_bin(values: Floats, margin: float) -> Bools:
         return np.asarray((values >= finite_values[best]) & (values <= finite_values[last[best] - 1]))
 
 
-def steady_execution(executions: Executions, tolerance: float = 0.02) -> int:
+def steady_execution(executions: Executions) -> int:
     """Return the position from which execution time no longer drops (SSE), 0 first.
 
     The median over runs at each position is compared with the lowest that follows.
@@ -90,7 +92,7 @@ def steady_execution(executions: Executions, tolerance: float = 0.02) -> int:
     table = executions.table(executions.duration_s)
     enough = np.isfinite(table).sum(axis=0) >= max(1, table.shape[0] // 2)
     typical = np.nanmedian(table[:, enough], axis=0)
-    return int(np.argmax(typical <= (1.0 + tolerance) * typical.min()))
+    return int(np.argmax(typical <= (1.0 + _STILL_DROPS) * typical.min()))
 
 
 def golden_runs(executions: Executions, positions: Ints, margin: float) -> Bools:

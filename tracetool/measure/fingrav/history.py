@@ -10,7 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints, Texts
 from tracetool.core.interval import Z90
 
-#: How far back what ran before counts, by default. [s]
+#: How far back what ran before counts. [s]
 LOOK_BACK_S = 5e-3
 #: A predecessor this much heavier or lighter is not alike; busy less than this share is isolated.
 _ALIKE, _ISOLATED = 0.10, 0.10
@@ -21,9 +21,7 @@ _MEMORY_S = np.logspace(np.log10(3e-4), np.log10(3e-2), 25)
 _NUDGE = 1.02
 
 
-def power_before(
-    start_s: Floats, end_s: Floats, power_w: Floats, *, look_back_s: float = LOOK_BACK_S
-) -> tuple[Floats, Floats]:
+def power_before(start_s: Floats, end_s: Floats, power_w: Floats) -> tuple[Floats, Floats]:
     """Return the mean power of what ran shortly before each activity [W], and for how long [s].
 
     Parameters
@@ -32,8 +30,6 @@ def power_before(
         Activities of one device, sorted by start. [s]
     power_w : array, shape (n,)
         Typical power of each one's class. [W]
-    look_back_s : float
-        Time before each start that counts. [s]
     """
     length = np.maximum(end_s - start_s, 0.0)
     edges = np.empty(2 * len(start_s))
@@ -42,15 +38,13 @@ def power_before(
     busy, work = np.zeros(len(edges)), np.zeros(len(edges))
     busy[1::2], work[1::2] = length, length * power_w
     busy, work = np.cumsum(busy), np.cumsum(work)
-    before = start_s - look_back_s
+    before = start_s - LOOK_BACK_S
     seconds = np.interp(start_s, edges, busy) - np.interp(before, edges, busy)
     joules = np.interp(start_s, edges, work) - np.interp(before, edges, work)
     return joules / np.maximum(seconds, 1e-15), seconds
 
 
-def context_labels(
-    start_s: Floats, end_s: Floats, power_w: Floats, *, look_back_s: float = LOOK_BACK_S
-) -> Texts:
+def context_labels(start_s: Floats, end_s: Floats, power_w: Floats) -> Texts:
     """Return what ran before each activity: isolated, after-heavy, after-light or after-alike.
 
     Parameters
@@ -59,16 +53,14 @@ def context_labels(
         Activities of one device, sorted by start. [s]
     power_w : array, shape (n,)
         Typical power of each one's class. [W]
-    look_back_s : float
-        Time before each start that counts. [s]
     """
     if not len(start_s):
         return np.zeros(0, dtype=object)
-    mean, seconds = power_before(start_s, end_s, power_w, look_back_s=look_back_s)
+    mean, seconds = power_before(start_s, end_s, power_w)
     label = np.full(len(start_s), "after-alike", dtype=object)
     label[mean > (1 + _ALIKE) * power_w] = "after-heavy"
     label[mean < (1 - _ALIKE) * power_w] = "after-light"
-    label[seconds < _ISOLATED * look_back_s] = "isolated"
+    label[seconds < _ISOLATED * LOOK_BACK_S] = "isolated"
     return label
 
 

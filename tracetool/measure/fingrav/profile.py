@@ -16,9 +16,12 @@ from tracetool.measure.fingrav.settling import GoldenSamples, curve_at, fit_sett
 from tracetool.measure.fingrav.stitch import Placed, Samples, place
 from tracetool.measure.fingrav.trend import fit_trend
 
+#: Points of the curves.
+_POINTS = 51
+
 
 def fine_profile(
-    executions: Executions, samples: Samples, *, margin: float | None = None, grid: int = 51, seed: int = 0
+    executions: Executions, samples: Samples, *, margin: float | None = None, seed: int = 0
 ) -> FineProfile:
     """Return the fine-grain profile of a kernel.
 
@@ -30,8 +33,6 @@ def fine_profile(
         Power samples on that clock.
     margin : float, optional
         Binning margin; the guidance table's by default.
-    grid : int
-        Points of the curves.
     seed : int
         Of the resampling behind the bands.
 
@@ -62,7 +63,7 @@ def fine_profile(
     # A mean over a window lies at no phase: only instantaneous samples are placed in executions.
     instants = samples if samples.window_s <= 0 else replace(samples, time_s=np.zeros(0))
     golden_samples = GoldenSamples(
-        executions, samples, place(instants, executions), inside, sse, last, grid, seed
+        executions, samples, place(instants, executions), inside, sse, last, _POINTS, seed
     )
     fitted = fit_settling(golden_samples)
     settled, ssp, reached = steady_power(fitted["total"], sse, last)

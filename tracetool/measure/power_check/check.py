@@ -110,7 +110,6 @@ def check_telemetry(
     telemetry: pl.DataFrame,
     work: Mapping[int, Work],
     gpus: Mapping[int, Gpu | None],
-    origin_ns: int | None = None,
     *,
     ran: Collection[int] = (),
 ) -> CheckedPower:
@@ -124,8 +123,6 @@ def check_telemetry(
         What ran, by GPU; empty where there is no trace.
     gpus : mapping of int to Gpu or None
         The GPUs: they determine the sensor and the limit.
-    origin_ns : int, optional
-        Time that becomes 0. [ns]
     ran : collection of int, optional
         All GPUs that worked, where ``work`` is that of those in the log alone.
 
@@ -137,7 +134,7 @@ def check_telemetry(
     logged = telemetry_devices(telemetry)
     if not logged:
         raise BadInput("the log holds no power readings", "give a log: --power LOG")
-    origin = int(telemetry["time_ns"].min() or 0) if origin_ns is None else origin_ns  # type: ignore[arg-type]
+    origin = int(telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
     pairs = paired_devices(logged, sorted(work))
     packages = _shared_packages(sorted({*ran, *work}), gpus)
     identity = _package_identity(packages, gpus) or _identity(telemetry, logged, sorted(work), pairs)

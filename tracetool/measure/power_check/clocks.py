@@ -103,8 +103,8 @@ def _significant(case: LogCase, more: float, less: float = 0.0) -> bool:
     return bool(gain > _DEVIATIONS * np.sqrt(2.0 / (count - 3.0)))
 
 
-def _offset_of(case: LogCase, around_s: float, reach_s: float) -> tuple[float, float]:
-    offsets = around_s + np.linspace(-reach_s, reach_s, _TRIED)
+def _offset_of(case: LogCase, reach_s: float) -> tuple[float, float]:
+    offsets = np.linspace(-reach_s, reach_s, _TRIED)
     scores = np.array([_correlation(case, float(o)) for o in offsets])
     at = int(np.argmax(scores))
     return float(offsets[at]), float(scores[at])
@@ -124,7 +124,7 @@ def drift(case: LogCase) -> Finding:
     if any(np.std(end.busy_share()) < _VARIES for end in ends):
         return Finding("drift", "good", "the load is steady: no drift can be found")
     length_s = float(ends[1].readings.time_s.mean() - ends[0].readings.time_s.mean())
-    placed = [_offset_of(end, 0.0, max(5.0 * case.spacing_s, 0.5)) for end in ends]
+    placed = [_offset_of(end, max(5.0 * case.spacing_s, 0.5)) for end in ends]
     moved_s = placed[1][0] - placed[0][0]
     per_s = moved_s / max(length_s, 1e-9)
     clear = all(score > _CLEAR for _, score in placed)
@@ -145,7 +145,7 @@ def _runs_through(around: LogCase, placed: list[tuple[float, float]], moved_s: f
     middle = _stretch(around, count // 3, count - count // 3)
     if np.std(middle.busy_share()) < _VARIES:
         return True
-    offset_s, score = _offset_of(middle, 0.0, max(5.0 * around.spacing_s, 0.5))
+    offset_s, score = _offset_of(middle, max(5.0 * around.spacing_s, 0.5))
     halfway_s = 0.5 * (placed[0][0] + placed[1][0])
     return score < _CLEAR or abs(offset_s - halfway_s) < 0.4 * abs(moved_s)
 

@@ -66,6 +66,8 @@ class Drawing:
         )
 
 
+#: Size of the letters. [px]
+_SIZE: Final = 12.0
 #: Widths in units of the letters' size. [1]
 _WIDTHS: Final = {
     letter: width
@@ -83,13 +85,13 @@ _BOLD: Final = 1.12
 _FEWEST: Final = 8
 
 
-def text_width(text: str, size: float = 12.0, *, bold: bool = False) -> float:
-    """Return the width of a text set at ``size``. [px]
+def text_width(text: str, *, bold: bool = False) -> float:
+    """Return the width of a text. [px]
 
     >>> text_width("ill") < text_width("MMM"), text_width("gemm") < text_width("gemm", bold=True)
     (True, True)
     """
-    return size * (_BOLD if bold else 1.0) * sum(_WIDTHS.get(letter, _UNKNOWN) for letter in text)
+    return _SIZE * (_BOLD if bold else 1.0) * sum(_WIDTHS.get(letter, _UNKNOWN) for letter in text)
 
 
 def label_that_fits(text: str, width: float, *, bold: bool = False) -> str:

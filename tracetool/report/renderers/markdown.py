@@ -14,10 +14,10 @@ from tracetool.report.view import Block, Drawing, Grid, Line, View
 COMMENT_LIMIT = 64_000
 
 
-def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
+def markdown_text(view: View) -> str:
     """Return a report as Markdown.
 
-    A report made of blocks stays under ``limit`` characters: folds that would pass it are left out
+    A report made of blocks stays under :data:`COMMENT_LIMIT`: folds that would pass it are left out
     and said to be. A bare table is written whole.
     """
     if not view.blocks:
@@ -29,7 +29,7 @@ def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
     for block in view.blocks:
         text = "\n".join(_block(block)) + "\n"
         size = len(text.encode("utf-8"))
-        if used + size > limit - 200:
+        if used + size > COMMENT_LIMIT - 200:
             texts.append("*Truncated; the JSON, Parquet and HTML outputs hold the rest.*\n")
             break
         texts.append(text)

@@ -90,6 +90,7 @@ def _groups(rows: pl.DataFrame, key: str, run_j: float) -> pl.DataFrame:
     )
 
 
+_TREEMAP_SIZE = (960.0, 460.0)  # width and height [px]
 _MARGIN = 8.0  # left and right of a label together [px]
 _LEAST = 1.5  # px; thinner cells are drawn without their border
 
@@ -165,8 +166,6 @@ def treemap(
     by: str,
     *,
     total_j: float | None = None,
-    width: float = 960,
-    height: float = 460,
 ) -> str:
     """Return the picture of energies by group and, inside each group, by part.
 
@@ -182,8 +181,8 @@ def treemap(
         f"{escape.name(name, 60)} {100 * sum(p.energy_j for p in inside) / total:.0f} %"
         for name, inside in ordered[:5]
     )
-    drawing = Drawing(width, height, f"Energy by {by} and kernel", f"Largest first: {largest}.")
-    boxes = squarify([sum(p.energy_j for p in inside) for _, inside in ordered], (0.0, 0.0, width, height))
+    drawing = Drawing(*_TREEMAP_SIZE, f"Energy by {by} and kernel", f"Largest first: {largest}.")
+    boxes = squarify([sum(p.energy_j for p in inside) for _, inside in ordered], (0.0, 0.0, *_TREEMAP_SIZE))
     for (name, inside), box in zip(ordered, boxes, strict=True):
         inner = _heading(drawing, name, sum(p.energy_j for p in inside), total, box)
         _cells(drawing, sorted(inside, key=lambda p: -p.energy_j), inner, colors, total)

@@ -14,16 +14,17 @@ from tracetool.report.terminal.diagnosis import say_plain
 if TYPE_CHECKING:
     from tracetool.compare.run_tables.diagnosis import TableDiagnosis
 
+#: Sentences printed at most.
+_MOST_SENTENCES = 8
 
-def print_table_diagnosis(
-    diagnosis: TableDiagnosis, written: Sequence[str | os.PathLike[str]] = (), *, most: int = 8
-) -> None:
+
+def print_table_diagnosis(diagnosis: TableDiagnosis, written: Sequence[str | os.PathLike[str]] = ()) -> None:
     """Print the sentences of the largest differences, and the comparisons."""
     screen = open_console()
     say_plain(screen, headline(diagnosis), "bold")
-    for i, statement in enumerate(diagnosis.statements[:most], 1):
+    for i, statement in enumerate(diagnosis.statements[:_MOST_SENTENCES], 1):
         say_plain(screen, f"{i}. {statement.text}")
-    more = len(diagnosis.statements) - most
+    more = len(diagnosis.statements) - _MOST_SENTENCES
     if more > 0:
         say_plain(screen, f"{more} more findings, and pictures: -o page.html; all of it: --json", "dim")
     comparisons = comparison_rows(diagnosis)

@@ -21,14 +21,14 @@ def read_text(path: Path, max_ratio: float | None = None) -> str:
     return decode(unpacked_bytes(path, max_ratio))
 
 
-def head_bytes(path: Path, count: int = HEAD_BYTES) -> tuple[bytes, bool]:
+def head_bytes(path: Path) -> tuple[bytes, bool]:
     """Return the first bytes, unpacked, and whether the file is gzip. A torn gzip gives what there is."""
     with path.open("rb") as f:
         # a file of no size is empty, or a stream of the system's (/proc/kmsg) that waits for more
-        raw = f.read(count) if os.fstat(f.fileno()).st_size else b""
+        raw = f.read(HEAD_BYTES) if os.fstat(f.fileno()).st_size else b""
     if raw[:2] != GZIP_MAGIC:
         return raw, False
     try:
-        return zlib.decompressobj(wbits=31).decompress(raw, count), True
+        return zlib.decompressobj(wbits=31).decompress(raw, HEAD_BYTES), True
     except zlib.error:
         return b"", True

@@ -16,7 +16,7 @@ from tracetool.sources.telemetry.readings import reject_impossible, without_time
 from tracetool.tables.schema import load_schema
 
 
-def read_log(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Trace:
+def read_log(path: str | os.PathLike[str]) -> Trace:
     """Return a log as its format reads it, on its own clock.
 
     Raises
@@ -26,7 +26,7 @@ def read_log(path: str | os.PathLike[str], options: ReadOptions | None = None) -
     """
     file = Path(path)
     _, log_format = detect(file, "telemetry")
-    return read_source(file, log_format, options or ReadOptions())
+    return read_source(file, log_format, ReadOptions())
 
 
 def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
@@ -52,9 +52,7 @@ def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
     return trace
 
 
-def read_telemetry(
-    path: str | os.PathLike[str], tz: str | None = None, options: ReadOptions | None = None
-) -> pl.DataFrame:
+def read_telemetry(path: str | os.PathLike[str], tz: str | None = None) -> pl.DataFrame:
     """Return a power or clock log in the telemetry schema.
 
     Parameters
@@ -63,8 +61,6 @@ def read_telemetry(
         Any telemetry format of ``tracetool formats``.
     tz : str, optional
         Zone of a log in local time: an offset (``+02:00``) or a name (``Europe/Berlin``).
-    options : ReadOptions, optional
-        Rarely needed.
 
     Returns
     -------
@@ -78,7 +74,7 @@ def read_telemetry(
         If it cannot be used, or is in local time and no zone is given.
     """
     file = Path(path)
-    trace = to_utc(reject_impossible(read_log(file, options), file), file, tz)
+    trace = to_utc(reject_impossible(read_log(file), file), file, tz)
     frame = trace.telemetry.with_columns(source=pl.lit(file.name))
     frame = frame.sort("device", "time_ns", maintain_order=True)
     return load_schema("telemetry").conform(frame)
