@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,18 @@ def test_slips_exit_2_and_leave_nothing(
     assert said in err
     assert err.count("\n") == 1
     assert sorted(folders.iterdir()) == before
+
+
+def test_a_page_that_takes_long_says_on_a_terminal_what_it_does(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tracetool.cli.progress.PATIENCE_S", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    call = ["report", str(folders / "head.tracetool"), "-o", str(tmp_path / "page.html")]
+    assert run(call) == 0
+    shown = capsys.readouterr().err
+    steps = [step.strip() for step in re.split(r"\r\x1b\[2K", shown) if step.strip()]
+    assert steps[:3] == ["predicting 10%", "attributing 30%", "trying other clocks 60%"]
+    assert shown.endswith("\r\x1b[2K")
+    assert run([*call, "-q"]) == 0
+    assert capsys.readouterr().err == ""
