@@ -36,6 +36,21 @@ def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     )
 
 
+def logged_devices(numbers: pl.Series, vendor: str | None = None) -> pl.DataFrame:
+    """Return the GPUs of a log that states their numbers alone, in order.
+
+    Parameters
+    ----------
+    numbers : Series of int
+        The GPU of each reading, null for readings of none.
+    vendor : str, optional
+        Their maker, where the log tells.
+    """
+    used = numbers.drop_nulls().unique().sort().cast(pl.Int32)
+    devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
+    return devices if vendor is None else devices.with_columns(vendor=pl.lit(vendor))
+
+
 def _within_64_bits(value: Any, column: str) -> Any:
     """Return a value within 64 bits; a property beyond them becomes one that no GPU has, to be reported."""
     if not isinstance(value, int) or -(2**63) <= value < 2**63:

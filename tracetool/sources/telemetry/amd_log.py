@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.devices import logged_devices
 from tracetool.sources.format import Trace
 from tracetool.sources.telemetry.localtime import clock_of, stamp_times
 from tracetool.sources.telemetry.readings import power_rows
@@ -108,10 +109,7 @@ def readings(path: Path, rows: Sequence[Mapping[str, str | None]], tool: str) ->
         energy_j=pl.coalesce("energy_j", pl.col("energy_uj") * 1e-6), utilization=pl.col("percent") / 100
     ).drop("energy_uj", "percent", "line")
     trace.telemetry = power_rows(frame, _POWERS, _KINDS)
-    used = frame["device"].unique().sort()
-    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)}).with_columns(
-        vendor=pl.lit("amd")
-    )
+    trace.devices = logged_devices(frame["device"], "amd")
     return trace
 
 

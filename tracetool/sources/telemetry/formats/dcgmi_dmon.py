@@ -9,12 +9,13 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.devices import logged_devices
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.exporters import DCGM_KINDS, DCGM_POWERS
-from tracetool.sources.telemetry.localtime import Line, clock_of, stamp_times, stamped_lines
+from tracetool.sources.telemetry.localtime import Line, clock_of, stamped_lines
 from tracetool.sources.telemetry.readings import power_rows
+from tracetool.sources.telemetry.stamped_rows import stamped_readings
 
 #: Labels of the fields in their spellings: 155 power, 156 energy, 157 instantaneous power, 100 and 101
 #: clocks, 150 temperature, 203 and 1001 to 1002 activity.
@@ -72,35 +73,22 @@ def read(path: Path, options: ReadOptions) -> Trace:
         raise BadInput.in_file(
             path, "holds no reading", "log with: dcgmi dmon -e 155,156,100,101,1002 | ts '%.s'"
         )
-    trace = Trace("dcgmi dmon", clock_of(good["stamp"].to_list(), "dcgmi dmon"))
-    if bad.height:
-        trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
-    good = good.with_columns(
-        stamp_times(good["stamp"].to_list()),
+    clock = clock_of(good["stamp"].to_list(), "dcgmi dmon")
+    trace, readings = stamped_readings("dcgmi dmon", clock, path, good, bad, values)
+    readings = readings.with_columns(
         pl.col("gpu").cast(pl.Int32).alias("device"),
-        *[measured(c).alias(c) for c in values],
-    )
-    if trace.clock.domain != "none":
-        undated = good.filter(pl.col("time_ns").is_null())
-        if undated.height:
-            trace.rejected.append(rejected_rows(path.name, undated["line"], "no time stamp", undated["text"]))
-        good = good.drop_nulls("time_ns")
-    good = good.with_columns(
         energy_j=pl.col("energy") * 1e-3,
         utilization=pl.coalesce("active", "sm_active", pl.col("percent") / 100),
     )
     trace.telemetry = power_rows(
-        good.select(
+        readings.select(
             "time_ns", "device", "#power", "#instant", "energy_j", "clock_mhz", "mem_clock_mhz",
             "temperature_c",
             "utilization",
         ),
         DCGM_POWERS, DCGM_KINDS,
     )  # fmt: skip
-    used = good["device"].unique().sort()
-    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)}).with_columns(
-        vendor=pl.lit("nvidia")
-    )
+    trace.devices = logged_devices(readings["device"], "nvidia")
     return trace
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.devices import logged_devices
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
-from tracetool.sources.telemetry.localtime import Line, clock_of, stamp_times, stamped_lines
+from tracetool.sources.telemetry.localtime import Line, clock_of, stamped_lines
 from tracetool.sources.telemetry.readings import power_rows
+from tracetool.sources.telemetry.stamped_rows import stamped_readings
 
 _COLUMNS = {
     "pwr": "#power",
@@ -74,7 +75,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
         If it holds no reading.
     """
     lines = stamped_lines(read_text(path, options.max_ratio))
-    schema = dict.fromkeys(["text", "stamp", "gpu", *dict.fromkeys(_COLUMNS.values())], pl.String())
+    columns = list(dict.fromkeys(_COLUMNS.values()))
+    schema = dict.fromkeys(["text", "stamp", "gpu", *columns], pl.String())
     rows = pl.DataFrame(list(_rows(lines)), schema={"line": pl.Int64(), **schema})
     number = pl.col("gpu").str.extract(r"^(\d{1,4})$", 1).cast(pl.Int32, strict=False)
     rows = rows.with_columns(device=number)
@@ -82,26 +84,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
     good = rows.filter(pl.col("device").is_not_null())
     if not good.height:
         raise BadInput.in_file(path, "holds no reading", "log with: nvidia-smi dmon -s pucm -o DT")
-    trace = Trace("nvidia-smi dmon", _clock(good))
-    if bad.height:
-        trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
-    good = good.with_columns(
-        stamp_times(good["stamp"].to_list()),
-        *[measured(c).alias(c) for c in dict.fromkeys(_COLUMNS.values())],
-    ).with_columns(pl.col("utilization") / 100)
-    if trace.clock.domain != "none":
-        undated = good.filter(pl.col("time_ns").is_null())
-        if undated.height:
-            trace.rejected.append(rejected_rows(path.name, undated["line"], "no time stamp", undated["text"]))
-        good = good.drop_nulls("time_ns")
-    columns = list(dict.fromkeys(_COLUMNS.values()))
+    trace, readings = stamped_readings("nvidia-smi dmon", _clock(good), path, good, bad, columns)
+    readings = readings.with_columns(pl.col("utilization") / 100)
     trace.telemetry = power_rows(
-        good.select("time_ns", "device", *columns), {"#power": "dmon pwr"}, {"dmon pwr": None}
+        readings.select("time_ns", "device", *columns), {"#power": "dmon pwr"}, {"dmon pwr": None}
     )
-    used = good["device"].unique().sort()
-    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)}).with_columns(
-        vendor=pl.lit("nvidia")
-    )
+    trace.devices = logged_devices(readings["device"], "nvidia")
     return trace
 
 

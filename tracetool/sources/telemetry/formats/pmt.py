@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.sources.devices import logged_devices
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.dumps import dump_rows
@@ -86,8 +87,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         kind = next((k for k in ("instant", "average") if k in name.lower()), None)
         meter_tables.append(power_rows(watts, {"power": name}, {name: kind}))
     trace.telemetry = readings(meter_tables)
-    used = trace.telemetry["device"].drop_nulls().unique().sort()
-    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
+    trace.devices = logged_devices(trace.telemetry["device"])
     return trace
 
 

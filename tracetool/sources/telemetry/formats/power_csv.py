@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.devices import logged_devices
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_line, header_names, read_csv
 from tracetool.sources.telemetry.localtime import is_absolute, parse_stamps
@@ -146,8 +147,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         column_tables.append(power_rows(readings, {}).with_columns(field=pl.lit(name)))
     trace.telemetry = pl.concat(column_tables, how="diagonal")
     if not whose:
-        used = trace.telemetry["device"].unique().sort()
-        trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
+        trace.devices = logged_devices(trace.telemetry["device"])
     return trace
 
 

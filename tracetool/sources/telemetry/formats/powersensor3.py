@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.sources.devices import logged_devices
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.dumps import dump_rows
@@ -50,9 +51,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     trace = Trace("PowerSensor3", Clock("session", basis="seconds since its library was opened"))
     rows.reject(trace, path)
     trace.telemetry = power_rows(good, {"power": _FIELD}, {_FIELD: "instant"})
-    trace.devices = pl.DataFrame(
-        {"device": [0], "profiler_device": [0]}, schema={"device": pl.Int32, "profiler_device": pl.Int64}
-    )
+    trace.devices = logged_devices(trace.telemetry["device"])
     return trace
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.core.number_text import number
 from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.devices import logged_devices
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, header_line, header_names, read_csv
 from tracetool.sources.telemetry.localtime import parse_stamps
@@ -85,10 +86,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
             )
         )  # fmt: skip
     trace.telemetry = readings(gpu_tables)
-    used = sorted(gpus.values())
-    trace.devices = pl.DataFrame(
-        {"device": used, "profiler_device": used}, schema={"device": pl.Int32, "profiler_device": pl.Int64}
-    )
+    trace.devices = logged_devices(pl.Series(gpus.values(), dtype=pl.Int32))
     return trace
 
 
