@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
+from tracetool.families.registry import families_where
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.requested_windows import unit_that_fits
 from tracetool.measure.timeline import Timeline, build_timeline
@@ -19,6 +20,8 @@ _NS = 1e-9
 #: How far off the stamps of a profiler, and those a host program takes around its work, may be. [s]
 _TRACE_JITTER_S = 2e-5
 _HOST_JITTER_S = 3e-4
+#: Families whose activities are copies, not kernels.
+COPIES = tuple(families_where(lambda family: family.activity))
 #: Class of collectives while they wait for other ranks: their blocks poll memory, whatever they will move.
 WAITING = "(waiting for ranks)"
 #: Share of the collectives' time they must wait to have a power of their own. [1]
@@ -41,6 +44,11 @@ class Work:
     end_ns: Ints
     jitter_s: float
     waited_ns: Ints | None = None
+
+    @property
+    def copies(self) -> Bools:
+        """Which classes are copies or fills, not kernels. Shape (classes,)."""
+        return np.asarray(np.isin(np.array(self.family, dtype=object).astype(str), COPIES))
 
     def timeline(self, origin_ns: int) -> Timeline:
         """Return the activities as a timeline, in seconds since an origin near the log."""

@@ -206,6 +206,7 @@ def attribute_classes(
     limit_w: float = np.nan,
     counter: PowerLog | None = None,
     unsteady: float = 0.0,
+    copies: Bools | None = None,
 ) -> ClassEnergy:
     """Return the energy of each class of the observation's timeline.
 
@@ -222,6 +223,8 @@ def attribute_classes(
         A log whose energy counter was found usable: its total is kept.
     unsteady : float
         By what share the power of all work is known to have moved, as with a clock that did. [1]
+    copies : array of bool, shape (classes,), optional
+        Classes that are copies or fills: of one that no window separates no kernel's power is believed.
 
     Raises
     ------
@@ -231,7 +234,7 @@ def attribute_classes(
     sensor, readings = observation.sensor, observation.readings
     _check_power(observation)
     design_of_log = design(readings, observation.boxes, observation.timeline)
-    prior = prior_of(readings.power_w, design_of_log, expected_w, limit_w)
+    prior = prior_of(readings.power_w, design_of_log, expected_w, limit_w, copies)
     totals = counted_stretches(observation, counter)
     solved = solve(design_of_log.matrix, readings.power_w, prior, unsteady=unsteady, totals=totals)
 

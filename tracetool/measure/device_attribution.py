@@ -109,6 +109,7 @@ def attribute_device(
         limit_w=limit_w,
         counter=log if counted is not None and counted.usable else None,
         unsteady=moved_by_clock(telemetry, logged, origin_ns, observation.timeline),
+        copies=work.copies,
     )
     notes = [] if expected_w is None else [prior_note(expected_w, classes)]
     energy = energy_table(work, classes, device)

@@ -10,7 +10,6 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
-from tracetool.families.registry import families_where
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.activity_energy import with_own_waits
@@ -23,8 +22,6 @@ from tracetool.measure.windows import WindowEnergy
 from tracetool.tables.schema import load_schema
 
 _NS = 1e-9
-#: Families whose activities are copies, not kernels.
-COPIES = tuple(families_where(lambda family: family.activity))
 
 
 def of_signatures(work: Work, class_energy: ClassEnergy) -> ClassEnergy:
@@ -91,8 +88,7 @@ def with_throttled(
     seconds = (table["duration_ns"].to_numpy()[:k] - waited_ns) * _NS
     if work.waited_ns is not None:  # the last class of work
         seconds = np.append(seconds, waited_ns.sum() * _NS)
-    is_copy = np.isin(np.array(work.family, dtype=object).astype(str), COPIES)
-    record = throttle_record(log, throttled, np.where(is_copy, 0.0, seconds))
+    record = throttle_record(log, throttled, np.where(work.copies, 0.0, seconds))
     return table.with_columns(columns), record or {}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Bools, Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import regular_file
 from tracetool.hardware.priors import prior_number
@@ -72,6 +72,10 @@ _SEEN, _WORKING = 4.0, 0.25
 #: What is believed of work that no window sees, as a sensor in step with a load may never see some of it:
 #: mean and deviation of its power, as a share of the way from idle to the limit.
 _WORK_ROOM, _WORK_ROOM_SD = 0.55, 0.25
+#: What is believed of copies and fills, which run no kernel: mean and deviation of their power, as a share of
+#: the way from idle to the level of work. [1] A prior: a copy over PCIe keeps the memory system awake and
+#: little else, one inside the device moves bytes as fast as a streaming kernel does.
+_COPY_SHARE, _COPY_SHARE_SD = 0.3, 0.3
 #: How far a class may lie from what the prior array says of it, relative to that.
 _PRIOR_SPREAD = 0.25
 _SCALE_SD = 0.3
@@ -91,7 +95,13 @@ def _filled_power(active: Floats, power_w: Floats) -> float:
     return float(base + slope)
 
 
-def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, limit_w: float) -> Prior:
+def prior_of(
+    power_w: Floats,
+    class_design: Design,
+    expected_w: Floats | None,
+    limit_w: float,
+    copies: Bools | None = None,
+) -> Prior:
     """Return the prior ties of the powers.
 
     Parameters
@@ -104,6 +114,8 @@ def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, l
         Power of each class as expected; NaN where nothing is. Without it, one level for all. [W]
     limit_w : float
         The GPU's power limit, NaN if not known. [W]
+    copies : array of bool, shape (k,), optional
+        Classes that are copies or fills: no kernel's power is expected of them.
     """
     low, high = (float(q) for q in np.quantile(power_w, [0.01, 0.995]))
     reach = max(high - low, 0.05 * abs(high), 1.0)
@@ -122,6 +134,9 @@ def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, l
     idle = low if shown else _IDLE_SHARE * level
     mean = np.full(k + 2, level)
     sd = np.full(k + 2, _CLASS_SPREAD * max(reach, level - idle))
+    copied = np.flatnonzero(copies) if copies is not None else np.zeros(0, np.int64)
+    mean[copied] = idle + _COPY_SHARE * (level - idle)
+    sd[copied] = max(_COPY_SHARE_SD * (level - idle), 0.1 * reach)
     if expected_w is not None:
         with_prior = np.flatnonzero(np.isfinite(expected_w))
         mean[with_prior] = expected_w[with_prior]
@@ -133,6 +148,7 @@ def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, l
         top = max(1.1 * high, _BURST * limit_w)
         unseen = np.exp(-np.asarray(class_design.matrix[:, :k].sum(axis=0)).ravel() / _SEEN)
         without_level = np.exp(-float(active[active > _WORKING].sum()) / _SEEN)
+        unseen[copied] = 0.0
         if expected_w is not None:
             unseen[np.isfinite(expected_w[:k])] = 0.0
         room = max(limit_w - idle, 0.0)
