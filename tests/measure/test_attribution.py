@@ -160,7 +160,8 @@ def test_a_counter_alone_is_enough() -> None:
     sensor = replace(sensor_of("hopper", "counter"), gain_sd=1e-4, offset_sd_w=0.01)
     for counted in (log, again):
         found = attribute_classes(observe(counted, timeline, [sensor]), counter=counted)
-        assert np.abs(found.energy_j[:4] / made.energy_j - 1).max() < 0.10
+        assert np.abs(found.energy_j[:4] / made.energy_j - 1).max() < 0.01
+        assert found.identification.identified[:4].all()
 
 
 def test_the_sensor_behind_a_log_is_stated_in_milliseconds() -> None:

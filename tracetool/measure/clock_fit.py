@@ -16,7 +16,7 @@ from scipy import linalg
 from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
-from tracetool.measure.counter import counter_log
+from tracetool.measure.counter import counter_readings
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.joint_alignment import DRIFT_SD
 from tracetool.measure.observe import CLOCK_SD_S, LAG_S, as_boxcar, busiest_part
@@ -80,13 +80,13 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     weighed by their evidence; when within its period a reading was made, where the polls do not show
     it; and what reading and stamping take (``CLOCK_SD_S``).
     """
-    if log.field == "counter":
-        log = counter_log(log, sensors[0].update_s)
-        sensors = [as_boxcar(s, log) for s in sensors]
+    counted = counter_readings(log, sensors[0].update_s) if log.field == "counter" else None
+    if counted is not None:
+        sensors = [as_boxcar(sensors[0], counted)]
     query_s = query_times(log.time_s)
     fits: list[tuple[float, Alignment, Sensor, float]] = []
     for sensor in sensors:
-        readings = resolve_updates(query_s, log.power_w, sensor.update_s)
+        readings = counted or resolve_updates(query_s, log.power_w, sensor.update_s)
         if len(readings) < 8:
             continue
         sampled = max(readings.grid_sd_s, age_sd(readings))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.number_text import counted
 from tracetool.measure.power_log import PowerLog
+from tracetool.measure.readings import Readings, poll_spacing, query_times, update_period
 from tracetool.sources.telemetry.units import integrals
 
 #: A counter this far from integrated power runs at a wrong rate: gains of GPUs differ by less. [1] A prior.
@@ -18,6 +19,17 @@ _LEAST_S = 2.0
 #: More falls than one, and than this many per rise, are no restarts of one counter but noise, or two counters
 #: in one column: of these every second change is a fall. [1] A prior.
 _FALLS = 0.05
+#: Ticks from which on their period is looked for, and share of the polls that may show a new value for the
+#: others to bracket it. [1] A prior.
+_FEW_TICKS, _REPEATED = 8, 0.8
+#: Polls so many ticks apart each see one tick more or one less, which no reading shows: means are then taken
+#: over the larger number, of which one more is little. Polls at the pace of the ticks, within this share,
+#: miss few. [1] A prior.
+_PACES, _SAME_PACE = (0.8, 10.0), 0.02
+#: Stamps of lines scatter by this much. [s] A prior.
+_STAMP_SD_S = 0.001
+#: Standard deviations in the width of an even distribution. [1] By definition.
+SQRT12 = float(np.sqrt(12.0))
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,76 @@ def check_counter(log: PowerLog) -> CounterCheck | None:
     return CounterCheck(ratio, quantum, rises, falls, bool(usable and abs(ratio - 1.0) <= _WRONG + error))
 
 
+@dataclass(frozen=True)
+class Ticks:
+    """When a counter was what: m values without a fall within a part, parts numbered from 0."""
+
+    time_s: Floats  # (m,) [s]
+    energy_j: Floats  # (m,) [J]
+    part: Ints  # (m,)
+    place_sd_s: float  # how far off each moment may be [s]
+    period_s: float  # between two ticks; NaN where the polls do not show them [s]
+
+
+def counter_ticks(time_s: Floats, energy_j: Floats) -> Ticks:
+    """Return the ticks of a polled counter, at the moments they happened where the polls show that.
+
+    Polls that repeat values bracket each tick, and ticks come in a period: their places on it are known far
+    better than from one bracket. What the first poll shows was counted nobody knows when, and is left out.
+    Where every poll shows another value, that value is taken to be of the poll.
+    """
+    time, energy, part = counter_steps(time_s, energy_j)
+    good = np.isfinite(time_s) & np.isfinite(energy_j)
+    polls, values = time_s[good], energy_j[good]
+    if len(time) < _FEW_TICKS or len(time) > _REPEATED * len(polls):
+        return Ticks(time, energy, part, float(np.median(np.diff(time))) if len(time) > 1 else 0.0, np.nan)
+    last = polls[np.searchsorted(polls, time[1:]) - 1]  # the polls before each change
+    time, energy, part = time[1:], energy[1:], part[1:]
+    period, error, origin = update_period(polls, values)
+    if not np.isfinite(period):
+        return Ticks(0.5 * (last + time), energy, part, float(np.median(time - last)) / SQRT12, np.nan)
+    narrow = time - last < period
+    number = np.where(
+        narrow, np.round((0.5 * (last + time) - origin) / period), np.floor((time - origin) / period)
+    )
+    at = np.where(narrow, np.clip(origin + number * period, last, time), origin + number * period)
+    later = np.diff(at, prepend=-np.inf) > 0.5 * period  # of two changes within one tick the first is it
+    spread = float(np.hypot(np.std((at - origin - number * period)[narrow]), error * np.sqrt(len(at))))
+    return Ticks(at[later], energy[later], part[later], spread, period)
+
+
+def counter_readings(log: PowerLog, update_s: float) -> Readings:
+    """Return what a counter gained from tick to tick as readings: means over whole steps, nothing unseen.
+
+    Parameters
+    ----------
+    log : PowerLog
+        With a counter; its stamps are lines of a logger.
+    update_s : float
+        Nominal tick of the counter. [s]
+
+    Notes
+    -----
+    Between two ticks the counter gained what was drawn between them, so the mean over that time is a full
+    boxcar. Where polls do not show the ticks, means are taken over equal steps, and a step may be off by one.
+    """
+    query_s = query_times(log.counter_time_s)
+    ticks = counter_ticks(query_s, log.counter_j)
+    polls = len(query_s)
+    if np.isfinite(ticks.period_s):
+        steps = np.round(np.diff(ticks.time_s) / ticks.period_s)
+        whole = (steps == 1.0) & (np.diff(ticks.part) == 0)
+        if whole.sum() > 2:
+            power_w = np.diff(ticks.energy_j)[whole] / ticks.period_s
+            at = ticks.time_s[1:][whole]
+            return Readings(at, power_w, ticks.period_s, 1e-4 * ticks.period_s, 0.0, polls, ticks.place_sd_s)
+    stepped = counter_log(replace(log, counter_time_s=query_s), update_s)
+    step = poll_spacing(stepped.time_s) or update_s
+    jitter_s = min(step, max(poll_spacing(query_s), update_s))
+    tick_sd_s = min(update_s, step) / SQRT12
+    return Readings(stepped.time_s, stepped.power_w, step, 0.02 * step, jitter_s, polls, tick_sd_s=tick_sd_s)
+
+
 def counter_log(log: PowerLog, update_s: float) -> PowerLog:
     """Return a counter as a power log: mean power over equal steps, those that hold a fall left out.
 
@@ -109,18 +191,18 @@ def counter_log(log: PowerLog, update_s: float) -> PowerLog:
         With a counter.
     update_s : float
         Nominal tick of the counter. [s]
-
-    Notes
-    -----
-    Between two changes the counter gained what was drawn between its two ticks, so the mean over the
-    time between them is a full boxcar whose window is that time: nothing goes unseen.
     """
-    time, energy, part = counter_steps(log.counter_time_s, log.counter_j)
-    fall = np.diff(part) > 0
+    ticks = counter_ticks(log.counter_time_s, log.counter_j)
+    time, energy = ticks.time_s, ticks.energy_j
+    fall = np.diff(ticks.part) > 0
     lasted = np.diff(time)
     if (~fall).sum() < 2:
         return log
-    step = max(float(np.median(lasted[~fall])), update_s)
+    lasting = float(np.median(lasted[~fall]))
+    step = max(lasting, update_s)
+    pace = lasting / update_s
+    if np.isnan(ticks.period_s) and _PACES[0] < pace < _PACES[1] and abs(pace - 1.0) > _SAME_PACE:
+        step = _PACES[1] * update_s
     count = int(np.floor((time[-1] - time[0]) / step + 1e-6))
     grid = time[0] + step * np.arange(count + 1)
     total = np.concatenate([[0.0], np.cumsum(np.where(fall, 0.0, np.diff(energy)))])
@@ -139,7 +221,8 @@ def counter_totals(log: PowerLog, start_s: float, end_s: float) -> list[tuple[fl
         The part [s], what the counter gained over it and how far off that may be [J]; parts of fewer than
         three values are left out.
     """
-    time, energy, part = counter_steps(log.counter_time_s, log.counter_j)
+    ticks = counter_ticks(log.counter_time_s, log.counter_j)
+    time, energy, part = ticks.time_s, ticks.energy_j, ticks.part
     out = []
     inside = (time >= start_s) & (time <= end_s)
     for number in np.unique(part[inside]):
@@ -147,8 +230,9 @@ def counter_totals(log: PowerLog, start_s: float, end_s: float) -> list[tuple[fl
         if len(t) < 3:
             continue
         mean = (e[-1] - e[0]) / (t[-1] - t[0])
-        tick = float(np.median(np.diff(t)))
-        quantum = float(np.diff(e).min())
-        deviation = float(np.hypot(mean * tick * np.sqrt(2.0 / 12.0), quantum))
+        resolved = np.isfinite(ticks.period_s)
+        open_s = max(ticks.place_sd_s, _STAMP_SD_S) if resolved else float(np.median(np.diff(t))) / SQRT12
+        quantum = 0.0 if resolved else float(np.diff(e).min())
+        deviation = float(np.hypot(mean * open_s * np.sqrt(2.0), quantum))
         out.append((float(t[0]), float(t[-1]), float(e[-1] - e[0]), deviation))
     return out

@@ -12,7 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
-from tracetool.measure.counter import counter_log
+from tracetool.measure.counter import counter_readings
 from tracetool.measure.design_matrix import design
 from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import Boxes, sensor_boxes
@@ -20,7 +20,7 @@ from tracetool.measure.fit_levels import fit_levels
 from tracetool.measure.joint_alignment import DRIFT_SD, Placement, place_log
 from tracetool.measure.power_levels import Levels
 from tracetool.measure.power_log import PowerLog
-from tracetool.measure.readings import Readings, poll_spacing, query_times, resolve_updates, update_period
+from tracetool.measure.readings import Readings, query_times, resolve_updates, update_period
 from tracetool.measure.timeline import Timeline
 from tracetool.measure.window_length import class_likelihood, compact_classes, fit_window
 
@@ -117,11 +117,12 @@ def observe(
             "log for longer than the sensor's update period",
         )
     if log.field == "counter":
-        log = counter_log(log, sensors[0].update_s)
-        sensors = [as_boxcar(s, log) for s in sensors]
-    query_s = query_times(log.time_s)
-    sensor = choose_sensor(query_s, log.power_w, timeline, sensors)
-    readings = resolve_updates(query_s, log.power_w, sensor.update_s)
+        readings = counter_readings(log, sensors[0].update_s)
+        sensor = as_boxcar(sensors[0], readings)
+    else:
+        query_s = query_times(log.time_s)
+        sensor = choose_sensor(query_s, log.power_w, timeline, sensors)
+        readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     if len(readings) < 3:
         raise BadInput(
             "the power log shows fewer than three updates of its sensor", "log for longer than a second"
@@ -192,9 +193,9 @@ def _open_share(stretch: Readings, timeline: Timeline, sensor: Sensor) -> float:
     return float(0.5 * np.ptp(means) / max(np.mean(means), 1e-9))
 
 
-def as_boxcar(sensor: Sensor, log: PowerLog) -> Sensor:
+def as_boxcar(sensor: Sensor, readings: Readings) -> Sensor:
     """Return a counter's sensor as the full window its steps are."""
-    step = poll_spacing(log.time_s) or sensor.update_s
+    step = readings.update_s
     return replace(sensor, kind="boxcar", window_s=step, update_s=step)
 
 

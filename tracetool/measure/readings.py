@@ -40,6 +40,7 @@ class Readings:
     jitter_s: float  # width of the unknown delay from update to log [s]
     polls: int  # lines of the log behind it
     grid_sd_s: float = 0.0  # how far all updates together may lie from where the polls put them [s]
+    tick_sd_s: float = 0.0  # how far each tick of a counter may lie from where it was read [s]
 
     def __len__(self) -> int:
         return len(self.time_s)

@@ -125,6 +125,9 @@ def window_energy(
         altered = [replace(observation, boxes=b) for b in boxes]
         means = np.array([observed.levels(0.0, ratio).shown_energy(start_s, end_s) for observed in altered])
         variance = variance + ((means - levels.shown_energy(start_s, end_s)) ** 2).sum(axis=0) / 3.0
+    if observation.readings.tick_sd_s > 0.0:  # what a counter held at either end is as old as its last tick
+        mean_w = np.divide(shown, seconds, out=np.zeros_like(shown), where=seconds > 0)
+        variance = variance + 2.0 * (mean_w * observation.readings.tick_sd_s) ** 2
     energy = (shown - sensor.offset_w * seconds) / sensor.gain
     deviation = np.sqrt(
         variance / sensor.gain**2

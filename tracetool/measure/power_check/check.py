@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from tracetool.core.number_text import counted, of_gpus
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.attributed_work import Work, work_of_activity, work_of_run
+from tracetool.measure.counter import counter_readings
 from tracetool.measure.observe import as_boxcar, choose_sensor
 from tracetool.measure.power_check import clocks, conditions, extent, values
 from tracetool.measure.power_check.finding import Finding, LogCase, worst
@@ -249,12 +250,15 @@ def _case(
         timeline = work.timeline(origin)
     query_s = query_times(log.time_s)
     sensors = candidate_sensors(gpu, log.field, None)
-    if log.field == "counter":
-        sensors = [as_boxcar(s, log) for s in sensors]
     empty = build_timeline(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), 1)
     candidates = len({(s.kind, s.field) for s in sensors})
-    sensor = choose_sensor(query_s, log.power_w, timeline or empty, sensors)
-    readings = resolve_updates(query_s, log.power_w, sensor.update_s)
+    counted = counter_readings(log, sensors[0].update_s) if log.field == "counter" else None
+    if counted is not None and len(counted) > 2:
+        readings, sensor = counted, as_boxcar(sensors[0], counted)
+        log = replace(log, time_s=readings.time_s, power_w=readings.power_w)
+    else:
+        sensor = choose_sensor(query_s, log.power_w, timeline or empty, sensors)
+        readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     if len(readings) < 2:
         return None
     frame = telemetry.filter(pl.col("device") == device)
