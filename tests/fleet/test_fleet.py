@@ -362,3 +362,25 @@ def test_bars_of_a_page_have_names_told_apart_a_unit_and_intervals() -> None:
     labels = re.findall(r'text-anchor="end"[^>]*>([^<]*)<', drawing.svg)
     assert len(set(labels)) == 2
     assert "question" not in table.frame.columns
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "task"),
+    [
+        ("energy", "energy", "attribute"),
+        ("outliers", "energy", "attribute"),
+        ("savings", "predictions", "predict"),
+    ],
+)
+def test_a_broken_table_of_a_data_set_is_named(
+    question: str, kind: str, task: str, fleet: Path, tmp_path: Path
+) -> None:
+    where = tmp_path / "set"
+    shutil.copytree(fleet, where)
+    if kind == "predictions":
+        tt.fleet_run("predict", where, options={"clock": "1410"}, workers=1)
+    table = min((where / kind).rglob("*.parquet"))
+    table.write_bytes(table.read_bytes()[:-9])
+    with pytest.raises(tt.BadInput, match=re.escape(f"{table}: is a broken table")) as raised:
+        tt.fleet_ask(question, where)
+    assert "tracetool fleet" in raised.value.fix

@@ -6,17 +6,30 @@ hive_partitioning=true) GROUP BY kernel``.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.storage import Place
 from tracetool.hardware.priors import prior_table
+from tracetool.tables.library_output import muted_panics
+from tracetool.tables.table_file import FAULTS, fault_of
 
+_Options = ParamSpec("_Options")
+_Question = Callable[Concatenate[Place, _Options], pl.DataFrame]
+#: What makes the tables of a kind: the task and its command.
+_MADE_BY: Final = {
+    "energy": ("attribute", "tracetool fleet attribute DST"),
+    "predictions": ("predict", "tracetool fleet predict DST --clock 900:1800:150"),
+}
 #: Columns of jobs that are no labels.
 OF_JOBS: Final = ("job", "start", "month", "kernels", "gpus")
 #: Columns of jobs that energy can be summed by, beside labels.
@@ -33,11 +46,41 @@ _GPUS: Final = 3
 SLOWDOWN: Final = 0.05
 
 
-def _scan(place: Place, kind: str, hint: str) -> pl.LazyFrame:
+def _asks(kind: str) -> Callable[[_Question[_Options]], _Question[_Options]]:
+    """Let a question end in one line where a table of the kind is damaged, and name it."""
+
+    def decorate(question: _Question[_Options]) -> _Question[_Options]:
+        @wraps(question)
+        def asked(place: Place, /, *args: _Options.args, **options: _Options.kwargs) -> pl.DataFrame:
+            try:
+                with muted_panics():
+                    return question(place, *args, **options)
+            except (pa.ArrowException, *FAULTS) as error:
+                task, command = _MADE_BY[kind]
+                fix = f"remove {place.name}/manifest/{task}, then: {command}"
+                fault = f"is a broken table: {fault_of(error)}"
+                raise BadInput.in_file(_broken(place, kind), fault, fix) from error
+
+        return asked
+
+    return decorate
+
+
+def _broken(place: Place, kind: str) -> str:
+    """Return the first table of a kind that cannot be read, the data set where each can alone."""
+    for item in place.items(kind):
+        try:
+            pq.read_table(item.path, filesystem=place.files)
+        except (pa.ArrowException, *FAULTS):
+            return item.path
+    return place.name
+
+
+def _scan(place: Place, kind: str) -> pl.LazyFrame:
     """Return the table of a kind over all jobs, its partitions as columns."""
     place.require()
     if not place.items(kind):
-        raise BadInput.in_file(place.name, f"holds no {kind}", hint)
+        raise BadInput.in_file(place.name, f"holds no {kind}", _MADE_BY[kind][1])
     partitions = pads.partitioning(flavor="hive")
     partitioned = pads.dataset(
         place.path(kind), filesystem=place.files, format="parquet", partitioning=partitions
@@ -64,6 +107,7 @@ def jobs(place: Place) -> pl.DataFrame:
     return frame.select("job", "start", month, pl.exclude("job", "start"))
 
 
+@_asks("energy")
 def energy(place: Place, by: str) -> pl.DataFrame:
     """Return energy summed by job, GPU model, family, kernel, rank, month or a label, the most first.
 
@@ -77,7 +121,7 @@ def energy(place: Place, by: str) -> pl.DataFrame:
     BadInput
         If nothing was attributed, or there is no such column or label.
     """
-    rows = _scan(place, "energy", "tracetool fleet attribute DST")
+    rows = _scan(place, "energy")
     job_table = jobs(place)
     labels = [c for c in job_table.columns if c not in OF_JOBS]
     if by not in (*_OF_ROWS, "month", *labels):
@@ -142,6 +186,7 @@ def _wholes(place: Place) -> pl.LazyFrame:
     return frame.select("job", "whole_j", down.alias("whole_down_j"), up.alias("whole_up_j"))
 
 
+@_asks("energy")
 def outliers(place: Place) -> pl.DataFrame:
     """Return each GPU's energy at equal work against the other GPUs of its model, the most first.
 
@@ -150,7 +195,7 @@ def outliers(place: Place) -> pl.DataFrame:
     of ``energy_more_pct`` holds the spread between its kernels and, together for all of them, the half width
     of the GPU's measured energies: the gain of its sensor may be what stands out.
     """
-    rows = _scan(place, "energy", "tracetool fleet attribute DST")
+    rows = _scan(place, "energy")
     half = 0.5 * (pl.col("energy_high_j") - pl.col("energy_low_j"))
     unit = pl.coalesce(pl.col("uuid"), pl.format("{} rank {}", "job", "rank"))
     per_gpu = (
@@ -184,6 +229,7 @@ def outliers(place: Place) -> pl.DataFrame:
     )  # fmt: skip
 
 
+@_asks("predictions")
 def savings(place: Place, slowdown: float) -> pl.DataFrame:
     """Return the savings by clocks: per job its clock of least energy within a slowdown, and the sum.
 
@@ -206,7 +252,7 @@ def savings(place: Place, slowdown: float) -> pl.DataFrame:
     octave of power and of time that clock sweeps showed (``anchor`` in ``hardware/priors.toml``). Jobs
     rest on one model: half widths add.
     """
-    ranks = _scan(place, "predictions", "tracetool fleet predict DST --clock 900:1800:150")
+    ranks = _scan(place, "predictions")
     energies = pl.col("energy_j", "energy_low_j", "energy_high_j").sum()  # the makespan is the job's
     totals = ranks.group_by("job", "clock_mhz").agg(energies, pl.col("makespan_ms").max()).collect()
     top = pl.col("clock_mhz").max().over("job")
