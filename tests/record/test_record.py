@@ -110,6 +110,62 @@ def test_a_program_that_is_not_there(machine: Machine) -> None:
     assert "no-such-program" in done.stderr.splitlines()[-1]
 
 
+def test_a_program_that_was_interrupted_itself_says_what_is_kept(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, "--profiler", "none", "--", "sh", "-c", "exit 130")
+    assert done.returncode == 130
+    last = done.stderr.splitlines()[-1]
+    assert last == "error: the program was interrupted; what was recorded is in run.recording"
+
+
+@pytest.mark.parametrize("fault", ["no program", "no GPU", "no profiler"])
+def test_an_older_recording_is_kept_where_none_begins(machine: Machine, fault: str) -> None:
+    folder = machine.folder / "run.recording"
+    folder.mkdir()
+    (folder / "events.jsonl").write_text('{"what": "recording"}\n')
+    (folder / "trace-001.nsys-rep").write_text("hours of work")
+    path = os.pathsep.join((str(Path(sys.executable).parent), "/usr/bin", "/bin"))
+    more = {"no GPU": {"LD_LIBRARY_PATH": "/nowhere"}, "no profiler": {"PATH": path}}.get(fault, {})
+    words = ("--", "no-such-program") if fault == "no program" else _job("1")
+    done = machine.tool("record", *QUICK, *words, **more)
+    assert done.returncode == (2 if fault == "no program" else 3), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert [p.name for p in machine.folder.iterdir()] == ["run.recording"]
+    assert (folder / "trace-001.nsys-rep").read_text() == "hours of work"
+
+
+def test_an_older_recording_gives_way_to_one_that_begins(machine: Machine) -> None:
+    assert machine.tool("record", *QUICK, *_job("1", "0.02", "fail")).returncode == 7
+    (machine.folder / "run.recording" / "old").write_text("old")
+    done = machine.tool("record", *QUICK, *_job("3", "0.02"))
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in machine.folder.iterdir()} == {"run.recording", "run.tracetool"}
+    assert not (machine.folder / "run.recording" / "old").exists()
+    assert machine.log().note("end")["readings"] == len(machine.log().rows)
+    assert pl.read_parquet(machine.folder / "run.tracetool" / "kernels.parquet").height == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_sampler_starts_leaves_nothing(machine: Machine, number: signal.Signals) -> None:
+    process = machine.start("tracetool", "record", *QUICK, *_job("1"), FAKE_NVML_UPDATE_US="400000")
+    found: list[str] = []
+
+    def sampler() -> bool:
+        done = subprocess.run(
+            ["pgrep", "-P", str(process.pid), "-f", "tracetool.record.sampler"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        found[:] = done.stdout.split()
+        return bool(found)
+
+    wait_for(sampler, "the sampler")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + number, err
+    assert len(err.splitlines()) == 1
+    assert list(machine.folder.iterdir()) == []
+    wait_for(lambda: not Path(f"/proc/{found[0]}").exists(), "the sampler's end")
+
+
 @pytest.mark.parametrize("manner", ["", "stubborn"])
 def test_ctrl_c_ends_the_program_and_keeps_everything(machine: Machine, manner: str) -> None:
     process = _start_recording(machine, *_job("400", "0.05", manner))

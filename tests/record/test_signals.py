@@ -9,11 +9,16 @@ import signal
 from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import tracetool as tt
+from tracetool.core.errors import Interrupted
+from tracetool.core.stop_signals import Terminated
 from tracetool.record.child import NotedSignals
+from tracetool.record.session import Recorded
 
 child = import_module("tracetool.record.child")
 
@@ -67,3 +72,19 @@ def test_the_signals_are_given_back() -> None:
     after = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(after)
     assert after == wakeup
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+def test_a_signal_while_the_run_is_made_says_what_is_kept(
+    stop: BaseException, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_: Path) -> None:
+        raise stop
+
+    home = import_module("tracetool.api.record")
+    monkeypatch.setattr(home, "carry_out", lambda *_: Recorded(tmp_path / "run.recording"))
+    monkeypatch.setattr("tracetool.record.summary.summarize", stopped)
+    with pytest.raises(Interrupted, match=r"what was recorded is in .*run\.recording") as raised:
+        tt.record(["true"], out=tmp_path / "run.tracetool")
+    assert raised.value.exit_code == code
+    assert "--finish" in raised.value.fix

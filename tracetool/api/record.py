@@ -13,7 +13,7 @@ from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted, MissingPart, TracetoolError
 from tracetool.core.paths import PathLike
-from tracetool.core.stop_signals import manner_of
+from tracetool.core.stop_signals import Terminated, manner_of, number_of
 from tracetool.record.profilers import find_nsys
 from tracetool.record.recording import POWER_LOG, SUFFIX, find_traces, read_events
 from tracetool.record.session import Recorded, RecordPlan, Vendor, carry_out
@@ -215,15 +215,22 @@ def record(
     )  # fmt: skip
     with patient():
         recorded = carry_out(plan, say)
-        summary = summarize(recorded.folder)
-        recorded.facts |= summary.facts
-        recorded.warnings += summary.warnings
-        try:  # what cannot become a run stays in the recording
+        try:
+            summary = summarize(recorded.folder)
+            recorded.facts |= summary.facts
+            recorded.warnings += summary.warnings
             finished = finish_recording(recorded.folder, out, nsys=nsys, say=say)
             recorded.runs = list(finished.runs)
-        except TracetoolError as error:
+        except TracetoolError as error:  # what cannot become a run stays in the recording
             recorded.warnings.append(error.line())
             recorded.fault = error
+        except (KeyboardInterrupt, Terminated) as error:
+            number = number_of(error)
+            raise Interrupted(
+                f"{manner_of(number)}; what was recorded is in {recorded.folder}",
+                f"make its run: tracetool record --finish {recorded.folder}",
+                signal_number=number,
+            ) from error
     return Recording(recorded, profiler)
 
 

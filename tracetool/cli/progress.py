@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tracetool.cli.safe_output import unguarded
 from tracetool.core.escape import terminal
@@ -100,7 +100,8 @@ def shown_progress(*, quiet: bool = False) -> Iterator[Progress]:
 
 def say_on_stderr(text: str) -> None:
     """Print one step on standard error."""
-    print(f"tracetool: {text}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # a terminal that hung up: the work goes on
+        print(f"tracetool: {text}", file=sys.stderr, flush=True)
 
 
 def say_nothing(text: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 
 from tracetool.core.errors import BadInput
 from tracetool.record.clocks import boot_ns, read_pair
+from tracetool.tables.run_folder import put_folder
+from tracetool.tables.scratch import TEMPORARY, scratch_prefix
 
 POWER_LOG = "power.log"
 EVENTS = "events.jsonl"
@@ -18,16 +22,24 @@ SUFFIX = ".recording"
 
 
 class Recording:
-    """The folder of a recording being made."""
+    """The folder of a recording being made.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Parameters
+    ----------
+    folder : Path
+        Where it is made.
+    place : Path, optional
+        Where it belongs, if not there: an older recording keeps that place until :meth:`take_place`.
+    """
+
+    def __init__(self, folder: Path, place: Path | None = None) -> None:
+        self.folder, self.place = folder, place or folder
         self._events = os.open(folder / EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.event("recording", pair=vars(read_pair()), process=os.getpid())
 
     @classmethod
     def create(cls, folder: Path) -> Recording:
-        """Make the folder.
+        """Make the folder, beside an older recording of that name.
 
         Raises
         ------
@@ -36,14 +48,34 @@ class Recording:
         """
         try:
             if (folder / EVENTS).is_file():
-                for old in sorted(folder.rglob("*"), reverse=True):
-                    old.rmdir() if old.is_dir() and not old.is_symlink() else old.unlink()
+                place = Path(os.path.realpath(folder))
+                prefix = scratch_prefix(place.parent / TEMPORARY)
+                return cls(Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent)), place)
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise BadInput.in_file(folder, "exists and is not a recording", "choose another with -o")
             return cls(folder)
         except OSError as error:
             raise BadInput.in_file(folder, f"cannot be made: {error.strerror or error}") from error
+
+    def take_place(self) -> None:
+        """Take the place of the older recording, which is removed; open files stay open.
+
+        Raises
+        ------
+        BadInput
+            If it cannot.
+        """
+        if self.folder == self.place:
+            return
+        mask = os.umask(0)
+        os.umask(mask)
+        try:
+            self.folder.chmod(0o777 & ~mask)
+            put_folder(self.folder, self.place)
+        except OSError as error:
+            raise BadInput.unwritable(self.place, error) from error
+        self.folder = self.place
 
     @property
     def power_log(self) -> Path:
@@ -59,6 +91,11 @@ class Recording:
     def close(self) -> None:
         """Close the file of events."""
         os.close(self._events)
+
+    def discard(self) -> None:
+        """Close and remove a recording that never began."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def read_events(folder: Path) -> list[Mapping[str, Any]]:

@@ -54,7 +54,12 @@ class Sampler:
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C at the terminal is for the program
         )
-        first = _first_line(process)
+        try:
+            first = _first_line(process)
+        except BaseException:  # an interrupt: nobody else would end it
+            process.kill()
+            process.communicate()
+            raise
         try:
             facts = json.loads(first)
         except ValueError:

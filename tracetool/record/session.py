@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -126,19 +127,26 @@ def carry_out(plan: RecordPlan, say: Callable[[str], None] = lambda _: None) -> 
     """
     _check(plan)
     clean_up(plan.out.absolute().parent)
-    if plan.profiler not in (None, "torch", "none"):  # say so before anything runs
-        profiled(plan.profiler, plan.program, Path(), "x", extra=plan.extra, nsys=plan.nsys)
+    if plan.profiler is not None:
+        _check_profiler(plan.profiler, plan)
     folder = plan.out.with_name(plan.out.name.removesuffix(".tracetool") + SUFFIX)
     recording = Recording.create(folder)
     recorded = Recorded(folder)
     try:
         sampler = start_sampler(recording.power_log, plan)
     except BaseException:
-        recording.close()
-        _remove(folder)
+        recording.discard()
         raise
     try:
-        _Session(plan, recording, recorded, say).carry_out(sampler)
+        profiler = plan.profiler or default_profiler(str(sampler.facts["vendor"]))
+        _check_profiler(profiler, plan)
+        recording.take_place()
+    except BaseException:
+        sampler.stop()
+        recording.discard()
+        raise
+    try:
+        _Session(plan, recording, recorded, say).carry_out(sampler, profiler)
     finally:
         recording.event("stop")
         recorded.facts["sampler_exit_code"] = sampler.stop()
@@ -151,11 +159,20 @@ def _check(plan: RecordPlan) -> None:
         raise BadInput("no program to record", "write it after --, e.g. tracetool record -- python train.py")
     if plan.profiler is not None and plan.profiler not in NAMES:
         raise BadInput(f"no profiler called {plan.profiler}", f"known: {', '.join(NAMES)}")
+    if shutil.which(plan.program[0]) is None:
+        fix = "check the command after --"
+        raise BadInput(f"{plan.program[0]}: cannot be started: no such program", fix)
     if plan.repeat < 1 or plan.warm_up < 0 or plan.idle_s < 0 or plan.cool_down_s < 0:
         raise BadInput("--repeat must be at least 1 and times must not be negative")
     check_place(plan.out)
     if not plan.out.absolute().parent.is_dir():
         raise BadInput.in_file(plan.out, "cannot be written: its folder does not exist", "make it first")
+
+
+def _check_profiler(profiler: str, plan: RecordPlan) -> None:
+    """Say what is missing for a profiler before anything runs."""
+    if profiler not in ("torch", "none"):
+        profiled(profiler, plan.program, Path(), "x", extra=plan.extra, nsys=plan.nsys)
 
 
 class _Session:
@@ -167,10 +184,9 @@ class _Session:
         self.plan, self.recording, self.made, self.say = plan, recording, recorded, say
         self.environment = {**os.environ, "TRACETOOL_RECORDING": str(recording.folder.absolute())}
 
-    def carry_out(self, sampler: Sampler) -> None:
+    def carry_out(self, sampler: Sampler, profiler: str) -> None:
         """Run everything while the sampler reads."""
         plan, recorded = self.plan, self.made
-        profiler = plan.profiler or default_profiler(str(sampler.facts["vendor"]))
         recorded.facts |= {
             "profiler": profiler,
             "sampler": dict(sampler.facts),
@@ -239,10 +255,3 @@ class _Session:
             time.sleep(seconds)
         except (KeyboardInterrupt, Terminated) as error:
             self.made.stop_signal = number_of(error)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a recording that never began."""
-    for path in folder.glob("*"):
-        path.unlink(missing_ok=True)
-    folder.rmdir()

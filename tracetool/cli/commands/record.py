@@ -73,6 +73,7 @@ def record(
     The exit code is the program's own. The raw trace and log stay in RUN's sibling ending in .recording,
     whole up to the last reading even when this command is killed; --finish makes a run of such a folder.
     """
+    import signal
     import sys
 
     from tracetool.api.record import finish_recording
@@ -80,7 +81,7 @@ def record(
     from tracetool.cli.arguments import chosen_devices, chosen_vendor
     from tracetool.cli.output import emit
     from tracetool.cli.progress import say_nothing, say_on_stderr
-    from tracetool.core.errors import BadInput
+    from tracetool.core.errors import BadInput, Interrupted
 
     say = say_nothing if quiet else say_on_stderr
     if sensor_check:
@@ -107,6 +108,8 @@ def record(
     )
     emit(recording, as_json=as_json, quiet=quiet)
     recording.raise_if_stopped()
+    if recording.exit_code == 128 + signal.SIGINT:  # typer would take the code for an interrupt of ours
+        raise Interrupted(f"the program was interrupted; what was recorded is in {recording.folder}")
     if recording.exit_code:
         raise typer.Exit(recording.exit_code)
     recording.raise_if_no_run()
