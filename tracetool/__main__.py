@@ -12,7 +12,7 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     import os  # noqa: PLC0415 - keeps `import tracetool` bare
 
-    lost = "nothing was written"
+    lost = ""
     try:
         from tracetool.core.stop_signals import unwind_on_signals  # noqa: PLC0415
 
@@ -93,10 +93,11 @@ def _stopped(error: BaseException, lost: str) -> int:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is being obeyed
     number = number_of(error)
-    if held := sys.modules.get("tracetool.tables.library_output"):
-        held.release()
+    if stopping := sys.modules.get("tracetool.tables.stopping"):  # it was loaded
+        stopping.release()
+        lost = lost or stopping.outcome()
     with contextlib.suppress(OSError):  # the code says it too
-        os.write(2, f"error: {manner_of(number)}; {lost}\n".encode())
+        os.write(2, f"error: {manner_of(number)}; {lost or 'nothing was written'}\n".encode())
     return 128 + number
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.conftest import Tool
 from tracetool.cli import app
 from tracetool.core.errors import BadInput, CheckFailed, MissingPart
 from tracetool.core.stop_signals import Terminated
+from tracetool.tables.scratch import scratch_prefix
+from tracetool.tables.write import aside_file
 
 
 def test_version(tool: Tool) -> None:
@@ -82,6 +85,21 @@ def test_every_failure_is_a_code_and_a_line(
     assert out == ""
     assert len(err.splitlines()) == 1
     assert err.startswith(said)
+
+
+def test_an_interrupt_after_the_file_is_in_its_place_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write(*_: object, **__: object) -> None:
+        with aside_file(tmp_path / "out.csv") as path:
+            path.write_text("a")
+        tempfile.mkstemp(prefix=scratch_prefix(tmp_path / "next.csv"), dir=tmp_path)  # and the next began
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tracetool.tables.schema.schema_names", write)
+    assert app.run(["schema"]) == 130
+    assert capsys.readouterr().err == f"error: interrupted; {tmp_path / 'out.csv'} was written\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 
 
 def test_a_groups_help_read_by_head_is_not_a_fault() -> None:

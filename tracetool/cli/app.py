@@ -11,6 +11,7 @@ import inspect
 import os
 import pkgutil
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ from tracetool.core.errors import TracetoolError
 from tracetool.core.stop_signals import Terminated, manner_of
 from tracetool.core.version import __version__
 from tracetool.sources.misplaced_files import TAKES_TRACES, ingest_first
+from tracetool.tables.scratch import put_in_place
+from tracetool.tables.stopping import outcome
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -195,6 +198,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     Printed.document = False
     Verbose.asked, Verbose.start_s = False, time.monotonic()
+    put_in_place.clear()
     listing = not words or words[0] in _LISTING
     command = typer.main.get_command(build(_command_named(words), listing=listing))
     try:
@@ -210,13 +214,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except UsageFault as error:
         return _usage(error, as_json)
     except (typer.Abort, KeyboardInterrupt):
-        return _fail(as_json, EXIT_INTERRUPTED, "interrupted; nothing was written")
+        return _stopped(as_json, signal.SIGINT)
     except Terminated as error:
-        return _fail(as_json, 128 + error.number, f"{manner_of(error.number)}; nothing was written")
+        return _stopped(as_json, error.number)
     except Exception as error:
         if os.environ.get("TRACETOOL_DEBUG"):
             raise
         return _fail(as_json, EXIT_USAGE, _described(error))
     if code == EXIT_INTERRUPTED:  # newer typer turns an interrupt into this code
-        _fail(as_json, EXIT_INTERRUPTED, "interrupted; nothing was written")
+        _stopped(as_json, signal.SIGINT)
     return int(code or 0)
+
+
+def _stopped(as_json: bool, number: int) -> int:
+    return _fail(as_json, 128 + number, f"{manner_of(number)}; {outcome()}")

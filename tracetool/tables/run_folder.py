@@ -14,7 +14,15 @@ from typing import Final
 
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import text_name
-from tracetool.tables.scratch import TEMPORARY, Scratch, own_folders, scratch_in, scratch_prefix, sync_file
+from tracetool.tables.scratch import (
+    TEMPORARY,
+    Scratch,
+    note_in_place,
+    own_folders,
+    scratch_in,
+    scratch_prefix,
+    sync_file,
+)
 
 RUN_FILE: Final = "run.json"
 #: The tables an ingest may write.
@@ -167,6 +175,7 @@ def _put_in_place(new: Path, target: Path, old: Path) -> None:
     elif not _exchange(new, target):  # a file system that cannot, as some network ones
         target.rename(old)
         new.rename(target)
+    note_in_place(target)
     with suppress(OSError):  # not every file system can, and the run is there
         sync_file(target.parent)
 

@@ -24,6 +24,8 @@ Role = Literal["new", "old"]
 TEMPORARY: Final = "tracetool-temporary"
 #: Where this process has put scratch.
 own_folders: set[Path] = set()
+#: The last file or folder that this process put in its place, whole; none until one was.
+put_in_place: list[Path] = []
 _NAME: Final = re.compile(
     r"\.(?P<target>.+)\.(?P<pid>\d+)-(?P<start>\d+)-(?P<machine>[0-9a-f]{8})\.(?P<role>new|old)-\w+(?:\..*)?",
     re.DOTALL,
@@ -108,6 +110,11 @@ def temporary_folder(within: Path | None = None) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def note_in_place(path: Path) -> None:
+    """Note that a file or folder stands in its place now: a later interrupt takes nothing back."""
+    put_in_place[:] = [path]
 
 
 def sync_file(path: Path) -> None:

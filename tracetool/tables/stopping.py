@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 from tracetool.core.stop_signals import ENDING, manner_of, unwind_on_signals
 from tracetool.tables.library_output import release
 from tracetool.tables.run_folder import clean_up_own
+from tracetool.tables.scratch import put_in_place
 
 #: One long call into a library may hold back the unwinding; after this long the process ends without. [s]
 GRACE_S: Final = 3.0
@@ -58,6 +59,16 @@ def keeping(kept: Callable[[], str]) -> Iterator[None]:
         _kept = before
 
 
+def outcome() -> str:
+    """Remove what work that was stopped left behind, and return what is there of it, in words."""
+    with suppress(Exception):
+        clean_up_own()
+    with suppress(Exception):
+        if _kept:
+            return _kept()
+    return f"{put_in_place[-1]} was written" if put_in_place else "nothing was written"
+
+
 def _watch(reader: int) -> None:
     while True:
         for number in os.read(reader, 64):
@@ -68,11 +79,7 @@ def _watch(reader: int) -> None:
 
 
 def _cut_off(number: int) -> NoReturn:
-    with suppress(Exception):
-        clean_up_own()
-    kept = "nothing was written"
-    with suppress(Exception):
-        kept = _kept() if _kept else kept
+    kept = outcome()
     with suppress(OSError):
         release()
         os.write(2, f"error: {manner_of(number)}; {kept}\n".encode())

@@ -14,7 +14,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.paths import text_name
 from tracetool.tables.run_folder import clean_up
 from tracetool.tables.schema import TableSchema
-from tracetool.tables.scratch import scratch_prefix, sync_file
+from tracetool.tables.scratch import note_in_place, scratch_prefix, sync_file
 
 
 def write_parquet(
@@ -79,6 +79,7 @@ def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.chmod(0o666 & ~mask)
         sync_file(temporary)
         temporary.replace(target)
+        note_in_place(target)
     except OSError as error:
         raise BadInput.unwritable(target, error) from error
     finally:
