@@ -26,7 +26,7 @@ from tracetool.compare.run_tables.factors import FACTORS, contributions
 from tracetool.compare.run_tables.findings import Statement, contrast_statement
 from tracetool.compare.run_tables.shared_fit import rank_left_out
 from tracetool.core.errors import BadInput
-from tracetool.report.run_table import table_view
+from tracetool.report.run_table_page import table_view
 from tracetool.report.save import save_view
 
 WATTS, ACTIVE = 600.0, 8.0

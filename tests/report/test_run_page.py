@@ -13,9 +13,9 @@ import pytest
 
 from tests.report.browser import browser
 from tests.report.pages import curve, make_page, make_run, predict
+from tracetool.report.page_tables import find_gaps, parts_by
 from tracetool.report.pictures.timeline import MOST_BARS, MOST_MOMENTS, pack_timeline, power_steps
 from tracetool.report.run_html import run_html
-from tracetool.report.run_tables import find_gaps, parts_by
 from tracetool.report.sections.kernels import COLUMNS
 
 SECTIONS = ["where", "timeline", "agreement", "clocks", "roofline", "kernels", "gaps", "provenance"]

@@ -62,12 +62,12 @@ class RunTableDiagnosis(Result):
         return tuple(s.text for s in self.source.statements)
 
     def _document(self) -> dict[str, Any]:
-        from tracetool.report.run_table import document
+        from tracetool.report.run_table_page import document
 
         return document(self.source)
 
     def _view(self) -> View:
-        from tracetool.report.run_table import table_view
+        from tracetool.report.run_table_page import table_view
 
         return table_view(self.source)
 

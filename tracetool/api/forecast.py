@@ -12,7 +12,7 @@ from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike
-from tracetool.core.percent import stated_share
+from tracetool.core.stated_share import stated_share
 from tracetool.forecast.tables import Forecasts, forecast_model, forecast_table
 from tracetool.hardware.load import load_gpu
 from tracetool.tables.tariff import NO_TARIFF, Tariff

@@ -16,7 +16,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.measure.identify_sensor import IdentifiedSensor, save_sensor
 from tracetool.measure.identify_sensor import identify_sensor as identify
-from tracetool.measure.square_wave import SensorCheck, identify_from_wave, write_sensor_file
+from tracetool.measure.sensor_from_wave import SensorCheck, identify_from_wave, write_sensor_file
 
 if TYPE_CHECKING:
     from tracetool.report.view import View
@@ -215,7 +215,7 @@ def check_sensor(
     ...
     tracetool.core.errors.BadInput: --seconds: too short to identify a sensor
     """
-    from tracetool.record.wave import record_wave
+    from tracetool.record.recorded_wave import record_wave
     from tracetool.tables.scratch import temporary_folder
     from tracetool.tables.stopping import patient
 

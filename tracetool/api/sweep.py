@@ -12,7 +12,7 @@ from tracetool.api.arguments import given_assumptions, positive, table_or_path, 
 from tracetool.api.public import public
 from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike
-from tracetool.core.percent import stated_share
+from tracetool.core.stated_share import stated_share
 from tracetool.replay.clocks import given_values
 from tracetool.replay.sweep import Swept
 from tracetool.replay.sweep import sweep as sweep_source

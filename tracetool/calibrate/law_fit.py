@@ -1,4 +1,4 @@
-"""Fit the time coefficients of a GPU from measured operators, law by law, and hold some back."""
+"""Fit of one law to measured operators: coefficients moved, sizes and habits tried, some rows held back."""
 
 from __future__ import annotations
 

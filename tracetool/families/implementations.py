@@ -35,7 +35,7 @@ from typing import Any
 import tomli
 
 from tracetool.core.interval import Band
-from tracetool.core.versions import before_version, nearest_version, version_number
+from tracetool.core.library_versions import before_version, nearest_version, version_number
 from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.load import load_gpu
 

@@ -20,8 +20,8 @@ from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted
 from tracetool.core.number_text import counted
 from tracetool.core.paths import PathLike
-from tracetool.core.percent import stated_share
 from tracetool.core.progress import Progress, Silent
+from tracetool.core.stated_share import stated_share
 from tracetool.core.stop_signals import Terminated, manner_of, number_of
 from tracetool.core.version import __version__
 from tracetool.fleet import queries, report

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.core.versions import version_number
+from tracetool.core.library_versions import version_number
 from tracetool.families.implementations import (
     FittedLaw,
     Implementation,

@@ -10,8 +10,8 @@ import numpy as np
 import tomli
 
 from tracetool.core.arrays import Bools, Ints
+from tracetool.core.library_versions import version_number
 from tracetool.core.operators import OperatorColumns
-from tracetool.core.versions import version_number
 from tracetool.families.implementations import implementations, library_of, release_of
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu

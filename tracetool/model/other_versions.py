@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracetool.core.versions import version_number
+from tracetool.core.library_versions import version_number
 from tracetool.families.implementations import (
     Implementation,
     implementations,

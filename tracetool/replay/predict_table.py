@@ -31,10 +31,10 @@ from tracetool.replay.clocks import (
 )
 from tracetool.replay.coverage import coverage, library_notes, priced_stacks, prior_notes, shared_page_notes
 from tracetool.replay.host import Launch, host_costs
+from tracetool.replay.measured_bounds import plausibility_notes
 from tracetool.replay.operand_content import content_notes
 from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
 from tracetool.replay.optimum_prior import UsualOptimum, usual_optimum
-from tracetool.replay.plausibility import plausibility_notes
 from tracetool.replay.prediction_bounds import predicted_breaches
 from tracetool.replay.prediction_frame import prediction_frame, with_inputs
 from tracetool.replay.second_clock import SecondClock, second_clock

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.library_versions import nearest_version, version_number
 from tracetool.core.operators import OperatorColumns
-from tracetool.core.versions import nearest_version, version_number
 from tracetool.families.implementations import fitted_libraries, implementations, library_of, words_of
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws, split_by_law

@@ -13,8 +13,8 @@ from tracetool.measure.measured_scopes import WHOLE_PCT
 from tracetool.replay.energy_source import MEASURED
 from tracetool.replay.sweep import Swept
 from tracetool.replay.time_budget import TimeBudget
+from tracetool.report.page_tables import Gaps
 from tracetool.report.run_page import Fact
-from tracetool.report.run_tables import Gaps
 
 #: Label of the measured energy of a run.
 _MEASURED_RUN: Final = "Energy of the run, measured"

@@ -15,8 +15,8 @@ from tracetool.replay.energy_by import EnergyBy
 from tracetool.replay.operating_points import Clocks
 from tracetool.replay.power_over_time import PowerOverTime
 from tracetool.replay.time_budget import TimeBudget
+from tracetool.report.page_tables import Gaps
 from tracetool.report.pictures.timeline import Timeline
-from tracetool.report.run_tables import Gaps
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RunPage:
     accuracy : Accuracy
         Predicted against measured.
     rows : DataFrame
-        As :func:`tracetool.report.run_tables.signature_rows` returns.
+        As :func:`tracetool.report.page_tables.signature_rows` returns.
     parts : mapping of str to DataFrame
         Energies by ``family``, ``operator`` and ``range``; those the run has.
     gaps : Gaps

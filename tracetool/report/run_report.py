@@ -26,10 +26,10 @@ from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.power_over_time import power_over_time
 from tracetool.replay.sweep import choose, default_clocks, with_reference
 from tracetool.replay.time_budget import time_budget
+from tracetool.report.page_tables import find_gaps, parts_by, signature_rows
 from tracetool.report.pictures.timeline import pack_timeline, power_steps
 from tracetool.report.run_facts import run_facts, with_budget
 from tracetool.report.run_page import Ceilings, Diagnosed, RunPage
-from tracetool.report.run_tables import find_gaps, parts_by, signature_rows
 from tracetool.report.sections.kernels import MOST_ROWS
 from tracetool.tables.run import Run
 from tracetool.tables.windows import is_large, refuse_large, windows_of

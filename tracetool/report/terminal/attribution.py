@@ -17,7 +17,7 @@ from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.measure.identify_sensor import IdentifiedSensor
-    from tracetool.measure.square_wave import SensorCheck
+    from tracetool.measure.sensor_from_wave import SensorCheck
 
 
 def print_identified(

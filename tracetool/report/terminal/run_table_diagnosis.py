@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tracetool.report.console import show_table
-from tracetool.report.run_table import HEADERS, comparison_rows, headline
+from tracetool.report.run_table_page import HEADERS, comparison_rows, headline
 from tracetool.report.sentences import open_console
 from tracetool.report.terminal.diagnosis import say_plain
 

@@ -1,4 +1,4 @@
-"""Bounds of physics: measured and predicted rows beyond them, each breach named."""
+"""Bounds of physics on measured rows and what is scaled from them: each breach named in a sentence."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def plausibility_notes(
 
 
 def _rows(which: Bools) -> str:
+    """Return how many rows state something, shape (n,)."""
     count = int(which.sum())
     return f"{count} row{'s' if count > 1 else ''} state{'' if count > 1 else 's'}"
 

@@ -9,7 +9,7 @@ import pytest
 import tracetool as tt
 from tests.cli.test_every_command import LEAVES
 from tracetool.cli.app import run as command
-from tracetool.core.percent import stated_share
+from tracetool.core.stated_share import stated_share
 
 
 @pytest.mark.parametrize(
