@@ -16,7 +16,8 @@ from tracetool.hardware.coefficient_files import calibrated_gpus, own_calibratio
 DOCS = Path(__file__).resolve().parent
 PACKAGE = DOCS.parent / "tracetool"
 PAGE = DOCS / "calibrations.md"
-LIBRARIES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "": "Any library"}
+#: How libraries spell their names; one that is not listed is called as its files state it.
+LIBRARIES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 _HELD = re.compile(r"^\[(\w+)\]\n# MdAPE on shapes held back: (.+)$", re.MULTILINE)
 _OF_GPU = re.compile(r"([\w-]+) ([\d.]+) % \((\d+) rows\)")
 TOP = """# Calibrations: what was fitted, and how far off it is
@@ -51,7 +52,13 @@ def by_library() -> Iterator[str]:
     """Yield the tables of libraries."""
     rows = list(_implementations())
     gpus = sorted({gpu for *_, cells in rows for gpu in cells})
-    for library, title in LIBRARIES.items():
+    stated = {library for library, *_ in rows} - {""}
+    titles = {
+        **LIBRARIES,
+        **{library: library for library in sorted(stated - LIBRARIES.keys())},
+        "": "Any library",
+    }
+    for library, title in titles.items():
         yield from (f"### {title}", "")
         yield "| law | implementation | " + " | ".join(gpus) + " |"
         yield "|---|---|" + "---|" * len(gpus)

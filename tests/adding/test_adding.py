@@ -56,6 +56,14 @@ ADDITIONS: dict[str, tuple[str, dict[str, str]]] = {
             "docs/test_families.py::test_a_page_states_every_gpu_and_coefficient": "[streams.md-",
         },
     ),
+    "implementation": (
+        "kernel of a library",
+        {
+            "families/test_implementations.py::test_a_file_states_coefficients_of_its_laws_in_their_bounds_and_units": "[toylib-toy-gemm]",
+            "docs/test_families.py::test_a_page_states_every_gpu_and_coefficient": "[gemm.md-",
+            "docs/test_pages.py::test_the_page_of_calibrations_is_what_the_files_of_the_fits_state": "",
+        },
+    ),
     "grammar": (
         "kernel-name grammar",
         {

@@ -49,6 +49,16 @@ def test_use_of_the_toy_family() -> None:
     assert 2e6 * moved_s < prediction.frame["duration_us"][0] < 2.2e6 * moved_s
 
 
+def test_use_of_the_toy_implementation() -> None:
+    product = {"op": "gemm", "dtype": "bf16", "m": 64, "n": 4096, "k": 4096}
+    stated = [{"stack": "toylib 1.0", "implementation": "toy_gemm"}, {"stack": "toylib 1.0"}, {"stack": "vllm 0.24.0"}]
+    frame = predict_table(pl.DataFrame([product | one for one in stated]), "h100-sxm", [1755]).frame
+    named, by_stack, of_another = frame["duration_us"]
+    assert named == by_stack > of_another + 2.0
+    assert frame["duration_high_us"][0] < 1.3 * named
+    assert "### toylib" in Path("docs/calibrations.md").read_text("utf-8")
+
+
 def test_use_of_the_toy_grammar() -> None:
     read = classify_names(["toylib_shift_f16", "toylib_other"])
     assert (read["family"][0], read["op"][0], read["library"][0]) == ("elementwise", "toy_map", "toylib")
