@@ -168,7 +168,7 @@ def test_flash_attention_2_takes_the_fewest_parts_of_a_nearly_full_wave() -> Non
 
 
 def test_flash_attention_3_divides_all_tiles_by_the_slots() -> None:
-    """40 lanes of 60 tiles, a tenth more, over 132 slots: 20 a slot, so 3 parts. Up to four tiles: one."""
+    """40 query tiles of 60 of keys, a tenth more, over 132 slots: 20 a slot, 3 parts; up to 4 tiles: one."""
     habit = {"split_fill": 2.0, "resident": 1.0, "most_parts": 128.0}
     even = math.ceil(60 / math.ceil(1.1 * 40 * 60 / 132))
     assert _parts(habit, batch=5.0, kv_len=128.0 * 60) == pytest.approx(even) == 3

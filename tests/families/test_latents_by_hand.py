@@ -94,7 +94,7 @@ def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) ->
     assert pieces.fixed_s[0] == pytest.approx((7.1 + (1.3 if narrow else 0.0)) * 1e-6)
     assert pieces.floor_s[0] == pytest.approx(4.3e-6)
     assert pieces.active[0] == pytest.approx(waves / math.ceil(waves))
-    # 2 H P (2 d_lora + d_rope) operations; every lane draws the cache from L2
+    # 2 H P (2 d_lora + d_rope) operations; every query tile draws the cache from L2
     work = pieces.work
     assert work.useful_flops[0] == work.tensor_flops[0] == 2 * batch * heads * keys * (key_dim + lora)
     assert work.dram_bytes[0] == cache + passing

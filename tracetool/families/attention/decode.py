@@ -152,7 +152,7 @@ def _decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     key_bytes = (s.head_dim + s.value_dim) * s.kv_size
     alone = of_a_trace(rows)
 
-    drawn = grid.lanes * grid.tiles * grid.key_tile * key_bytes
+    drawn = grid.query_tiles * grid.tiles * grid.key_tile * key_bytes
     loop = combined(
         grid.waves * grid.steps * _step_clk(s, grid, gpu, c), _drawn_clk(drawn, grid, gpu, c), DRAW_NORM
     )

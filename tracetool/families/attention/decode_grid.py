@@ -52,9 +52,9 @@ class DecodeGrid:
     visible_keys: Floats  # keys that are read for a query [tokens]
     query_rows: Floats  # queries of a sequence that share keys
     key_tile: Floats  # keys of a step [tokens]
-    lanes: Floats  # tiles of queries
+    query_tiles: Floats  # tiles of queries
     tiles: Floats  # tiles of keys that each meets
-    parts: Floats  # blocks that share the keys of a lane
+    parts: Floats  # blocks that share the keys of a query tile
     slots: Floats  # blocks that run at a time
 
     @cached_property
@@ -65,7 +65,7 @@ class DecodeGrid:
     @cached_property
     def blocks(self) -> Floats:
         """Blocks in all."""
-        return np.asarray(self.lanes * self.parts)
+        return np.asarray(self.query_tiles * self.parts)
 
     @cached_property
     def waves(self) -> Floats:
@@ -89,14 +89,14 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
     # a library that packs the heads of a group by a copy may not do so where a window is set
     apart = vector | (np.isfinite(s.window) & (c["pack_windowed"] < 1.0))
     query_rows = np.where(apart, 1.0, group) * s.q_len
-    lanes = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
+    query_tiles = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
     slots = float(gpu.sm_count) * np.where(vector, 1.0, c["resident"])
     all_tiles = np.ceil(s.kv_len / key_tile)
 
     least = np.maximum(np.where(vector, c["vector_least_keys"], c["least_keys"]), key_tile)
     by_seen = kv8 if c["split_seen"] > 1 else np.full(len(kv8), c["split_seen"] > 0)
     keys = np.where(by_seen, visible_keys, s.kv_len)
-    kv_splits = _split(lanes, lanes / s.batch, slots, keys, key_tile, least, vector, c)
+    kv_splits = _split(query_tiles, query_tiles / s.batch, slots, keys, key_tile, least, vector, c)
     # segments are launched whether there are tiles for them or not
     kv_splits = np.minimum(kv_splits, all_tiles if c["split_fill"] != SEGMENTS else np.inf)
     kv_splits = np.minimum(kv_splits, c["most_parts"])
@@ -113,7 +113,7 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
         visible_keys=visible_keys,
         query_rows=query_rows,
         key_tile=key_tile,
-        lanes=lanes,
+        query_tiles=query_tiles,
         tiles=np.minimum(all_tiles, np.ceil(visible_keys / key_tile) + windowed),
         parts=kv_splits,
         slots=slots,
@@ -126,7 +126,7 @@ def relative_dim(s: Scores) -> Floats:
 
 
 def _without_units(
-    group: Floats, kv8: Bools, lanes: Floats, keys: Floats, gpu: Gpu, c: Coefficients
+    group: Floats, kv8: Bools, batch_heads: Floats, keys: Floats, gpu: Gpu, c: Coefficients
 ) -> Bools:
     """Return the rows that run without tensor cores.
 
@@ -137,7 +137,7 @@ def _without_units(
         return np.zeros(len(group), dtype=np.bool_)
     if c["vector_heads"] < 0:  # the negative of the heads, where those that share none have tensor cores
         return np.asarray(group >= -c["vector_heads"])
-    few = lanes * np.maximum(1.0, np.floor(keys / DISPATCH_KEYS)) * 4.0 < gpu.sm_count
+    few = batch_heads * np.maximum(1.0, np.floor(keys / DISPATCH_KEYS)) * 4.0 < gpu.sm_count
     return np.asarray((group <= 1.0) | (group >= c["vector_heads"]) | (~kv8 & few & (c["dispatch"] > 0)))
 
 
@@ -149,7 +149,7 @@ def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
 
 
 def _split(
-    lanes: Floats,
+    query_tiles: Floats,
     of_one: Floats,
     slots: Floats,
     keys: Floats,
@@ -158,25 +158,25 @@ def _split(
     vector: Bools,
     c: Coefficients,
 ) -> Floats:
-    """Return into how many parts a library splits the keys of each lane. Shape (n,).
+    """Return into how many parts a library splits the keys of each query tile. Shape (n,).
 
-    ``of_one`` are the lanes of one sequence, ``tile`` the keys of a step, ``least`` those of a part, and
-    ``vector`` the rows without tensor cores.
+    ``of_one`` are the query tiles of one sequence, ``tile`` the keys of a step, ``least`` those of a part,
+    and ``vector`` the rows without tensor cores.
     """
     if c["split_fill"] == XQA:
-        rooted = rooted_split(lanes, slots / c["resident"], keys, lanes / of_one)
-        return np.where(vector, split_keys(lanes, slots * c["split_waves"], keys, least), rooted)
+        rooted = rooted_split(query_tiles, slots / c["resident"], keys, query_tiles / of_one)
+        return np.where(vector, split_keys(query_tiles, slots * c["split_waves"], keys, least), rooted)
     if c["split_fill"] == SEGMENTS:
-        return np.where(lanes <= MOST_SPLIT, SPLIT_PARTS, 1.0)
+        return np.where(query_tiles <= MOST_SPLIT, SPLIT_PARTS, 1.0)
     if c["split_fill"] > EVEN:
-        return growing_split(lanes, slots / c["resident"], keys)
+        return growing_split(query_tiles, slots / c["resident"], keys)
     if c["split_fill"] == EVEN:
         tiles = np.ceil(keys / tile)
-        even = np.minimum(even_split(lanes, slots, tiles), efficient_split(of_one, slots, tiles))
+        even = np.minimum(even_split(query_tiles, slots, tiles), efficient_split(of_one, slots, tiles))
         return np.where(tiles <= FEW_TILES, 1.0, even)
     if c["split_fill"] > 0:
-        return efficient_split(lanes, slots * c["split_waves"], np.ceil(keys / least))
-    return split_keys(lanes, slots * c["split_waves"], keys, least)
+        return efficient_split(query_tiles, slots * c["split_waves"], np.ceil(keys / least))
+    return split_keys(query_tiles, slots * c["split_waves"], keys, least)
 
 
 def _key_tile(s: Scores, gpu: Gpu, c: Coefficients) -> Floats:

@@ -105,10 +105,10 @@ def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> P
     sms, n = float(gpu.sm_count), len(rows)
     narrow = s.kv_size < s.size
     tiles = _tiles(s, gpu, c)
-    lanes = s.batch * np.ceil(s.heads * s.q_len / tiles.heads)
-    kv_splits = np.minimum(split_keys(lanes, np.full(n, sms), s.kv_len, tiles.least), c["most_parts"])
+    query_tiles = s.batch * np.ceil(s.heads * s.q_len / tiles.heads)
+    kv_splits = np.minimum(split_keys(query_tiles, np.full(n, sms), s.kv_len, tiles.least), c["most_parts"])
     kv_splits = np.where(tiles.cluster, 1.0, kv_splits)
-    blocks = lanes * kv_splits
+    blocks = query_tiles * kv_splits
     waves = blocks / sms
     value_dim = s.out_dim * _value_share(s, tiles, blocks, sms)
     steps, step = np.ceil(s.kv_len / kv_splits / KEY_TILE), _step(s, tiles, value_dim, gpu, c)
@@ -137,7 +137,7 @@ def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> P
     passed = c["pass_factor"] * s.passing_bytes + c["projected"] * moved
     reached = np.minimum(c["dram_efficiency"] * np.where(narrow, c["kv8_memory"], 1.0), 1.0)
     # half of a cluster draws the keys, half the values
-    draws = np.where(tiles.cluster, lanes / 2.0, lanes)
+    draws = np.where(tiles.cluster, query_tiles / 2.0, query_tiles)
     work = latent_work(s, draws * s.kv_len * s.key_dim * s.kv_size)
     launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(

@@ -18,7 +18,7 @@ from tracetool.families.attention.latent_hosts import (
     VLLM,
     issued,
 )
-from tracetool.families.attention.prefill import LATENCY_CLK, MEMORY_NORM, WARPS_ROWS
+from tracetool.families.attention.prefill import LATENCY_CLK, MEMORY_NORM, WARPGROUP_ROWS
 from tracetool.families.attention.problem import EXPONENTIALS
 from tracetool.families.attention.tile_sizes import KEY_TILE
 from tracetool.families.attention.tiling import causal_tiles
@@ -55,7 +55,7 @@ def _latent_prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> 
     tiles = causal_tiles(s.q_len, s.kv_len, query_tile / packed, KEY_TILE)
     before = np.ceil(np.maximum(s.kv_len - s.q_len, 0.0) / KEY_TILE)
     visits, longest = tiles.visits + tiles.tiles * before, tiles.longest + before
-    lanes = s.batch * s.heads / packed
+    batch_heads = s.batch * s.heads / packed
     area = query_tile * KEY_TILE
     rate = (
         s.rate * sustained_share(c["tensor_efficiency"], s.left) * np.where(absorbed, c["absorbed_rate"], 1.0)
@@ -64,18 +64,18 @@ def _latent_prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> 
     products = 2.0 * area * (s.key_dim + s.out_dim) / rate
     step = combined(products, EXPONENTIALS * area / gpu.sfu_per_clock_sm, MIX_NORM)
     # warps of 64 queries that have none leave early
-    filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
+    filled = np.minimum(np.ceil(s.q_len * packed / WARPGROUP_ROWS) * WARPGROUP_ROWS / query_tile, 1.0)
     filled = c["spare_share"] + (1.0 - c["spare_share"]) * filled
     tile, step = c["tile_clk"] * filled, step * np.where(absorbed, 1.0, filled)
-    blocks = lanes * tiles.tiles
+    blocks = batch_heads * tiles.tiles
     waves = blocks / sms
     # products of a block that has an SM to itself do not overlap with the exponentials of another
     step = step * np.where(waves <= 1.0, c["lone_step"], 1.0)
     waiting = 1.0 + TAIL_SHARE * (np.ceil(waves) / waves - 1.0)
-    total = (blocks * tile + lanes * visits * step) / sms * waiting
+    total = (blocks * tile + batch_heads * visits * step) / sms * waiting
     last = tile + longest * step
     core = np.where(waves > 1.0, combined(total, last, c["tail_norm"]), last)
-    work = latent_work(s, lanes * visits * KEY_TILE * (s.key_dim + s.out_dim) * s.size)
+    work = latent_work(s, batch_heads * visits * KEY_TILE * (s.key_dim + s.out_dim) * s.size)
     passes = c["pass_factor"] + np.where(narrow, c["kv8_passes"], 0.0)
     elements = s.batch * s.kv_len * (s.lora + s.rope)
     converting = np.where(narrow & absorbed, c["kv8_convert_ops"], 0.0) * elements

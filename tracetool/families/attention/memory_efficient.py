@@ -66,11 +66,11 @@ def _efficient_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Piece
     factor = np.where(s.backward, BACKWARD, 1.0)
     products = 2.0 * queries * keys * depth / (rate * share)
     step = products + EXPONENTIALS * queries * keys / gpu.sfu_per_clock_sm
-    lanes, sms = s.batch * s.heads, float(gpu.sm_count)
-    blocks = lanes * unmasked.tiles
-    core = (blocks * c["block_clk"] + lanes * visits * step) / sms
+    batch_heads, sms = s.batch * s.heads, float(gpu.sm_count)
+    blocks = batch_heads * unmasked.tiles
+    core = (blocks * c["block_clk"] + batch_heads * visits * step) / sms
     core = np.maximum(core, c["block_clk"] + longest * step)
-    fills = lanes * visits * keys * (s.head_dim + s.value_dim) * s.kv_size
+    fills = batch_heads * visits * keys * (s.head_dim + s.value_dim) * s.kv_size
     core = combined(core, fills / gpu.l2_bytes_per_clock, L2_NORM)
     work = scores_work(s, factor * fills)
     n = len(rows)

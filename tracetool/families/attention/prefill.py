@@ -57,7 +57,7 @@ from tracetool.hardware.gpu import Gpu
 BACKWARD = 2.5
 #: Queries one group of four warps holds. [rows] By definition of Hopper's ``wgmma`` instructions, which take
 #: 64 rows; a prior for other GPUs.
-WARPS_ROWS = 64.0
+WARPGROUP_ROWS = 64.0
 #: Rate of tiles of 16 rows, whose products wait for one another: four warps of each of two blocks, 4096 FLOP
 #: in the 33 clk that an ``mma`` instruction is taken to need on any of them. [FLOP/clk/SM] A prior, as are
 #: the two blocks.
@@ -104,18 +104,19 @@ def _by_dim(dim: Floats, c: Coefficients) -> Floats:
     return np.asarray(np.where(dim > 256, c["dim512"], step))
 
 
-def _read_again(s: Scores, fills: Floats, lanes: Floats, gpu: Gpu, c: Coefficients) -> Floats:
+def _read_again(s: Scores, fills: Floats, batch_heads: Floats, gpu: Gpu, c: Coefficients) -> Floats:
     """Return bytes of keys and values read from memory beyond once. Shape (n,). [B]
 
     Where blocks of one head follow one another, its keys stay in L2. Where blocks of all heads do, and only
     then the next queries of each, every wave passes over the keys of all of them.
     """
     if c.get("heads_first", 0.0) <= 0:
-        return np.zeros(len(lanes))
+        return np.zeros(len(batch_heads))
     slots = gpu.sm_count * np.maximum(TOGETHER_DIM / padded(s.head_dim, c), 1.0)
     keys = s.batch * s.kv_len * s.kv_heads * (s.head_dim + s.value_dim) * s.kv_size
-    distinct = fills * (s.kv_size / 2.0) / (s.heads / s.kv_heads * np.clip(slots / lanes, 1.0, TOGETHER))
-    working = keys * np.minimum(slots / lanes, 1.0)
+    sharing = slots / batch_heads  # blocks of one head that run at once
+    distinct = fills * (s.kv_size / 2.0) / (s.heads / s.kv_heads * np.clip(sharing, 1.0, TOGETHER))
+    working = keys * np.minimum(sharing, 1.0)
     lost = 1.0 - 1.0 / (1.0 + (working / (RESIDENT_SHARE * gpu.l2_near_bytes)) ** 4)
     return np.asarray(np.maximum(distinct - keys, 0.0) * lost / AGAIN_EFFICIENCY)
 
@@ -157,7 +158,7 @@ class _Tiling:
 
     query_tile: Floats  # [rows]
     key_tile: Floats  # [tokens]
-    lanes: Floats  # rows of query tiles, each over the keys of one sequence and head or group of heads [1]
+    batch_heads: Floats  # sequences times heads, or groups of heads that share a query tile [1]
     kv8: Bools  # keys alone are computed in 8 bits
     uneven: Bools  # heads that matrix instructions do not divide
     grouped: Bools  # heads that share keys
@@ -183,12 +184,12 @@ def _tiling(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats) -> _Tiling:
         unwindowed = seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
         visited = with_skipped(computed, unwindowed, c["skip_clk"] / step_clk)
     # warps of 64 queries that have none leave early
-    filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
-    lanes = s.batch * s.heads / packed
+    filled = np.minimum(np.ceil(s.q_len * packed / WARPGROUP_ROWS) * WARPGROUP_ROWS / query_tile, 1.0)
+    batch_heads = s.batch * s.heads / packed
     return _Tiling(
         query_tile,
         key_tile,
-        lanes,
+        batch_heads,
         _narrow_keys(s, c),
         uneven,
         group > 1,
@@ -217,8 +218,8 @@ def _compute_clk(s: Scores, tiling: _Tiling, waves: Floats, gpu: Gpu, c: Coeffic
     # where tiles follow one another, others' products hide part of a tile's start and end
     share = c.get("exposed_tile", 1.0)
     exposed = np.where(waves > 1.0, share + (1.0 - share) / waves, 1.0)
-    blocks = tiling.lanes * tiles.tiles
-    total = (blocks * tile * exposed + tiling.lanes * tiles.visits * tiling.step_clk) / sms * waiting
+    blocks = tiling.batch_heads * tiles.tiles
+    total = (blocks * tile * exposed + tiling.batch_heads * tiles.visits * tiling.step_clk) / sms * waiting
     longest = tile + tiles.longest * tiling.step_clk
     return np.where(waves > 1.0, combined(total, longest, c["tail_norm"]), longest)
 
@@ -263,15 +264,15 @@ def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s, n = attention_scores(rows, gpu), len(rows)
     rate = _rate(rows, s, gpu, c)
     tiling = _tiling(s, gpu, c, rate)
-    waves = tiling.lanes * tiling.visited.tiles / float(gpu.sm_count)
-    fills = tiling.lanes * tiling.computed.visits * tiling.key_tile * (s.head_dim + s.value_dim) * 2.0
+    waves = tiling.batch_heads * tiling.visited.tiles / float(gpu.sm_count)
+    fills = tiling.batch_heads * tiling.computed.visits * tiling.key_tile * (s.head_dim + s.value_dim) * 2.0
     filling = fills * s.kv_size / 2.0
     core = combined(
         _compute_clk(s, tiling, waves, gpu, c),
         filling / (gpu.l2_bytes_per_clock * c["l2_efficiency"]),
         L2_NORM,
     )
-    again = _read_again(s, fills, tiling.lanes, gpu, c)
+    again = _read_again(s, fills, tiling.batch_heads, gpu, c)
     factor = np.where(s.backward, BACKWARD, 1.0)
     passes = _passes(rows, s, gpu, c, tiling.kv8)
     touched, passed = passes.touched, passes.passed

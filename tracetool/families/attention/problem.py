@@ -132,7 +132,7 @@ def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
     read : array, shape (n,), optional
         Bytes from memory; by default Q, K, V and O once. [B]
     """
-    lanes = s.batch * s.heads
+    batch_heads = s.batch * s.heads
     factor = np.where(s.backward, 2.5, 1.0)
     useful = _useful_flops(s)
     # a tile of queries computes whole tiles of keys, half of the diagonal one in vain
@@ -140,8 +140,8 @@ def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
     packed = np.where(s.decode, s.heads / s.kv_heads, 1.0) * s.q_len
     padded = np.ceil(packed / rows_of_tile) * rows_of_tile / packed
     issued = useful * np.maximum(padded, 1.0) * np.where(s.causal, 1.0 + 64.0 / (s.q_len + 64.0), 1.0)
-    scores = lanes * s.pairs * factor
-    passing = lanes * s.q_len * (s.head_dim + s.value_dim) * s.size
+    scores = batch_heads * s.pairs * factor
+    passing = batch_heads * s.q_len * (s.head_dim + s.value_dim) * s.size
     if read is None:
         keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
         cache = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size

@@ -186,9 +186,9 @@ def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
     """
     splits = np.ones(len(blocks))
     places = np.flatnonzero((blocks < 0.8 * slots) & (tiles > 1.0))
-    lanes, room, all_tiles = blocks[places], slots[places], tiles[places]
+    few_blocks, room, all_tiles = blocks[places], slots[places], tiles[places]
     each = np.arange(1.0, np.minimum(MOST_PARTS, all_tiles.max(initial=1.0)) + 1.0)[:, None]
-    waves = lanes * each / room
+    waves = few_blocks * each / room
     full = waves / np.ceil(waves)
     # a number of parts that leaves the longest part as long as fewer do is not tried
     longest = np.ceil(all_tiles / each)
