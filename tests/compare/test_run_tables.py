@@ -320,6 +320,7 @@ def test_contributions_sum_and_pairs_point_at_rows(
     energy = published.select(
         pl.coalesce("energy_per_token_joules", "energy_per_image_joules", "energy_per_video_joules")
     ).to_series()
+    assert {contrast.per for contrast in diagnosis.contrasts} > {"request"}
     for contrast in diagnosis.contrasts:
         pairs = contrast.pairs
         change = (pairs["head_j"] - pairs["base_j"]).to_numpy()

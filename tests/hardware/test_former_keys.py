@@ -52,5 +52,7 @@ def test_coefficients_of_a_former_file_are_used() -> None:
 def test_no_delivered_file_holds_a_former_name() -> None:
     for kind in ("time", "power"):
         for gpu in calibrated_gpus(kind):
-            for key in re.findall(r"(?m)^(\w+) =", delivered(f"{gpu}.{kind}.toml")):
+            keys = re.findall(r"(?m)^(\w+) =", delivered(f"{gpu}.{kind}.toml"))
+            assert keys
+            for key in keys:
                 assert key_of_today(key) == key, f"{gpu}.{kind}: {key}"
