@@ -16,6 +16,7 @@ from tracetool.hardware.architecture import architecture_names, load_architectur
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.names import gpu_names
 from tracetool.kernels.classify import classify_names
+from tracetool.model import time_files
 from tracetool.model.profiler_overhead import (
     BAND_SHARE,
     COLD_US,
@@ -152,6 +153,21 @@ def test_coefficients_of_a_vendor_are_of_its_lanes_or_architectures() -> None:
             lanes = {str(int(gpu.warp_size)) for gpu in map(load_gpu, gpu_names()) if gpu.vendor == vendor}
             own = {a for a in architecture_names() if load_architecture(a).vendor == vendor}
             assert part in {"", *lanes, *own}, f"{name}: {key}"
+
+
+@pytest.mark.parametrize(("generation", "as_cdna_4"), [(7.5, False), (8.0, True), (9.0, True)])
+def test_an_architecture_after_one_that_is_stated_takes_its_coefficients(
+    generation: float, *, as_cdna_4: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cdna_4 = load_architecture("cdna4")
+    new = replace(cdna_4, name="new", generation=replace(cdna_4.generation, value=generation))
+    monkeypatch.setattr(
+        time_files, "load_architecture", lambda name: new if name == "new" else load_architecture(name)
+    )
+    law = laws()["gemm"]
+    lent = time_files._of_vendor(law, {}, replace(load_gpu("mi355x"), architecture="new"))
+    expected = law.by_vendor["amd/cdna4" if as_cdna_4 else "amd"]
+    assert lent["tensor_efficiency"] == expected["tensor_efficiency"]
 
 
 def test_the_way_back_of_a_norm_reads_the_gradient_too() -> None:

@@ -104,8 +104,8 @@ class Law:
         Number of the kind of each row, shape (n,).
     by_vendor : mapping of str to mapping of str to float
         Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any. Keys
-        "vendor/lanes" and "vendor/architecture" hold beside that of the vendor, on those whose warps have so
-        many lanes and on those of that architecture.
+        "vendor/lanes" and "vendor/architecture" hold beside that of the vendor, in their order: on GPUs whose
+        warps have so many lanes, and on those of that architecture and of later ones whose warps are as wide.
     own_memory : bool
         Whether, where only other vendors' GPUs lend any coefficients, the share of its memory that the GPU's
         file states counts beside theirs.

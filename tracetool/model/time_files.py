@@ -105,14 +105,25 @@ def merged(
 def _of_vendor(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, float]:
     """Return coefficients that other vendors' GPUs lend, with those that differ on this vendor's."""
     values = dict(lent)
-    for kind in ("", f"/{gpu.warp_size}", f"/{gpu.architecture}"):
-        values |= law.by_vendor.get(gpu.vendor + kind, {})
+    for key, own_values in law.by_vendor.items():
+        vendor, _, kind = key.partition("/")
+        if vendor == gpu.vendor and (not kind or _is_of(gpu, kind)):
+            values |= own_values
     if law.own_memory:
         lent_share = values.get("dram_efficiency", law.priors["dram_efficiency"].value)
         own_share = min(lent_share, gpu.dram_efficiency)
         between = math.sqrt(lent_share * own_share)
         values["dram_efficiency"] = own_share if own_share < _LIMITED else between
     return MappingProxyType(values)
+
+
+def _is_of(gpu: Gpu, kind: str) -> bool:
+    """Return whether a GPU's warps have so many lanes, or it is of an architecture or a later one like it."""
+    if kind.isdecimal():
+        return int(kind) == gpu.warp_size
+    first, own = load_architecture(kind), load_architecture(gpu.architecture)
+    lanes = first.shared["compute"]["warp_size"].value
+    return lanes == gpu.warp_size and own.generation.value >= first.generation.value
 
 
 def _read(
