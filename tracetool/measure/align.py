@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import fft
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
@@ -19,6 +20,14 @@ _MOST_PLACES = 8
 #: Places closer than this are one: a peak of correlation is as wide as the sensor's window and the step.
 #: [steps] A prior.
 _SAME_PLACE = 3.5
+#: Activity and power that correlate less than this are of different runs, or say nothing; of thousands of
+#: readings so many deviations of chance are enough, but never less than the second. [1] A prior.
+LEAST_CORRELATION, _ANY_CORRELATION, _CLEAR = 0.5, 0.3, 12.0
+#: Shortest step of places, [s] and cells of the grid they are looked for on, [1] which bound time and memory:
+#: an hour's log beside an hour's trace takes steps of 9 ms. By definition.
+_FINEST_S, _MOST_CELLS = 1e-3, 1 << 21
+#: Readings by which a place of a coarser grid is looked for again. [1] A prior.
+_PART = 2048
 #: Log posterior below the best from which a place is not looked at closer: e^-6 is 1 in 400. [1] A
 #: prior.
 _WORSE = 6.0
@@ -173,29 +182,43 @@ def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> li
 
     Notes
     -----
-    Both are averaged on a grid of the update period and correlated by Fourier transform; the search is
-    for logs whose clock is only roughly known (another zone, seconds off), so no sensor filter is needed.
+    Readings and busy time lie on a grid of the update period, a coarser one where log and trace are long, and
+    are correlated by Fourier transform where there are readings; the search is for logs whose clock is only
+    roughly known (another zone, seconds off), so no sensor filter is needed. Places of a coarser grid are
+    looked for again about themselves.
     """
-    step = max(readings.update_s, 1e-3)
+    finest = max(readings.update_s, _FINEST_S)
     start, end = timeline.span_s
     low = min(start - reach_s, readings.time_s[0])
     high = max(end + reach_s, readings.time_s[-1])
-    count = int(np.ceil((high - low) / step))
-    if count < 4 or count > 20_000_000 or not len(timeline.start_s):
+    step = max(finest, (high - low) / _MOST_CELLS)
+    if high - low < 4.0 * step or not len(timeline.start_s):
         return [(0.0, 0.0)]
-    grid = low + step * np.arange(count + 1)
-    busy = np.diff(timeline.busy(grid)) / step
-    inside = (grid[:-1] >= readings.time_s[0]) & (grid[:-1] <= readings.time_s[-1])
-    power = np.where(inside, np.interp(grid[:-1], readings.time_s, readings.power_w), 0.0)
-    power[inside] -= power[inside].mean()
-    scale = np.sqrt((power**2).sum())
-    size = 1 << int(np.ceil(np.log2(2 * count)))
-    busy_f = np.conj(np.fft.rfft(busy, size))
-    product = np.fft.irfft(np.fft.rfft(power, size) * busy_f, size)
-    inside_f = np.fft.rfft(inside.astype(float), size)
-    total = np.fft.irfft(inside_f * busy_f, size)
-    square = np.fft.irfft(inside_f * np.conj(np.fft.rfft(busy**2, size)), size)
-    spread = np.sqrt(np.maximum(square - total**2 / max(inside.sum(), 1), 1e-9))
+    places = _peaks_on_grid(readings, timeline, reach_s, (float(low), float(high), step))
+    if step == finest and len(readings) <= _PART:
+        return places
+    return _closer(readings, timeline, places, step, finest)
+
+
+def _peaks_on_grid(
+    readings: Readings, timeline: Timeline, reach_s: float, extent: tuple[float, float, float]
+) -> list[tuple[float, float]]:
+    """Return the places of the highest correlation on a grid, from a begin to an end in steps. [s], [1]"""
+    low, high, step = extent
+    count = int(np.ceil((high - low) / step))
+    edges: Floats = low + step * np.arange(count + 1, dtype=np.float64)
+    busy = np.diff(timeline.busy(edges)) / step
+    cell = np.clip(np.round((readings.time_s - low) / step).astype(np.int64), 0, count - 1)
+    filled = np.bincount(cell, minlength=count).astype(np.float64)
+    power = np.bincount(cell, readings.power_w - readings.power_w.mean(), minlength=count)
+    scale = float(np.sqrt((np.divide(power, filled, out=np.zeros(count), where=filled > 0) * power).sum()))
+    size = fft.next_fast_len(2 * count, real=True)
+    busy_f = np.conj(fft.rfft(busy, size))
+    product = fft.irfft(fft.rfft(power, size) * busy_f, size)
+    filled_f = fft.rfft(filled, size)
+    total = fft.irfft(filled_f * busy_f, size)
+    square = fft.irfft(filled_f * np.conj(fft.rfft(busy**2, size)), size)
+    spread = np.sqrt(np.maximum(square - total**2 / filled.sum(), 1e-9))
     correlation = product / (scale * np.maximum(spread, 1e-3 * spread.max()) + 1e-12)
     reach = min(int(reach_s / step), size // 2 - 1)
     lags = np.concatenate([np.arange(reach + 1), np.arange(-reach, 0)])
@@ -204,10 +227,80 @@ def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> li
     order = np.argsort(lags)
     along = values[order]
     level = max(float(along.max()) - RIVAL, 0.0)
-    high = [i for i in _peaks(along, _MOST_PLACES) if along[i] >= level]
+    peaks = [i for i in _peaks(along, _MOST_PLACES) if along[i] >= level]
     offsets = [(float(lags[best] * step), float(values[best]))]
-    for i in high:
+    for i in peaks:
         at = float(lags[order[i]] * step)
         if all(abs(at - offset) > _SAME_PLACE * step for offset, _ in offsets):
             offsets.append((at, float(along[i])))
     return offsets
+
+
+def _closer(
+    readings: Readings, timeline: Timeline, places: list[tuple[float, float]], step: float, finest: float
+) -> list[tuple[float, float]]:
+    """Return places of a grid to the finest step, by the part of the readings that moves most.
+
+    Over hours clocks drift by many steps: one place holds for a part alone, and all readings correlate with
+    none. The part's correlation is given, where it is better.
+    """
+    out = []
+    for at, correlation in places:
+        part = _moving_part(readings, timeline, at)
+        tried = at + finest * np.arange(-np.ceil(1.5 * step / finest), np.ceil(1.5 * step / finest) + 1.0)
+        values = offset_correlations(part, timeline, tried, finest)
+        best = int(np.argmax(values))
+        out.append((float(tried[best]), max(correlation, float(values[best]))))
+    return sorted(out, key=lambda place: -place[1])
+
+
+def _moving_part(readings: Readings, timeline: Timeline, offset_s: float) -> Readings:
+    """Return the readings in a row in which work comes and goes most, the timeline moved by an offset."""
+    if len(readings) <= _PART:
+        return readings
+    at = readings.time_s - offset_s
+    share = np.diff(timeline.busy(at), prepend=0.0) / np.diff(at, prepend=at[0] - readings.update_s)
+    parts = len(share) // _PART
+    moving = share[: parts * _PART].reshape(parts, _PART).std(axis=1)
+    first = int(np.argmax(moving)) * _PART
+    chosen = slice(first, first + _PART)
+    return replace(readings, time_s=readings.time_s[chosen], power_w=readings.power_w[chosen])
+
+
+def least_correlation(power_w: Floats) -> float:
+    r"""Return the correlation that readings and work must have to be of one run. [1]
+
+    A few dozen readings correlate by a half with much; many do not. Readings that follow one another count by
+    :math:`n (1 - r)/(1 + r)`, r being their own correlation from one to the next.
+    """
+    away = power_w - power_w.mean()
+    square = max(float(away @ away), 1e-12)
+    alike = min(max(float(away[1:] @ away[:-1]) / square, 0.0), 1.0 - 1.0 / len(power_w))
+    apart = len(power_w) * (1.0 - alike) / (1.0 + alike)
+    return min(LEAST_CORRELATION, max(_ANY_CORRELATION, _CLEAR / float(np.sqrt(apart))))
+
+
+def offset_correlations(readings: Readings, timeline: Timeline, offsets_s: Floats, window_s: float) -> Floats:
+    """Return the correlation of readings and of what part of a window from each on was work. (o,) [1]
+
+    Parameters
+    ----------
+    readings : Readings
+        n of them.
+    timeline : Timeline
+        The work, moved by each of o offsets.
+    offsets_s : array, shape (o,)
+        Offsets. [s]
+    window_s : float
+        Length of the window. [s]
+    """
+    power = readings.power_w - readings.power_w.mean()
+    scale = float(np.sqrt(power @ power))
+    out = np.zeros(len(offsets_s))
+    for i, offset in enumerate(offsets_s):
+        at = readings.time_s - offset
+        share = timeline.busy(at + window_s) - timeline.busy(at)
+        share -= share.mean()
+        spread = float(np.sqrt(share @ share))
+        out[i] = float(power @ share) / (scale * spread) if scale * spread > 0 else 0.0
+    return out

@@ -15,7 +15,7 @@ from scipy import linalg
 
 from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
-from tracetool.measure.align import Alignment, align, join_parts
+from tracetool.measure.align import Alignment, align, join_parts, offset_correlations
 from tracetool.measure.counter import counter_readings
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.joint_alignment import DRIFT_SD
@@ -134,13 +134,35 @@ def _placed(readings: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float
     for a, b in pairwise(cuts):
         third = replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
         stretch = busiest_part(third, timeline, _MOST)
-        value, alignment = _place_stretch(stretch, timeline, boxes)
+        drifted_s = _drifted(stretch, timeline, boxes, float(np.ptp(readings.time_s)))
+        value, alignment = _place_stretch(stretch, timeline.shifted(drifted_s), boxes)
         evidence += value
-        alignments.append(replace(alignment, offset_sd_s=float(np.hypot(alignment.offset_sd_s, _PART_SD_S))))
+        sd_s = float(np.hypot(alignment.offset_sd_s, _PART_SD_S))
+        alignments.append(replace(alignment, offset_s=alignment.offset_s + drifted_s, offset_sd_s=sd_s))
         at.append(float(stretch.time_s.mean()))
     return evidence, (
         join_parts(alignments, np.array(at), DRIFT_SD) if len(alignments) > 1 else alignments[0]
     )
+
+
+def _steps(most: float) -> Floats:
+    """Return whole numbers from minus the most to the most."""
+    return np.arange(-np.ceil(most), np.ceil(most) + 1.0)
+
+
+def _drifted(stretch: Readings, timeline: Timeline, boxes: Boxes, span_s: float) -> float:
+    """Return about where a stretch of a log lies, whose clock drifts further than places are looked for. [s]
+
+    Each place counts by what its correlation makes of the readings' likelihood, and by the drift it takes.
+    """
+    drift_s = DRIFT_SD * span_s
+    if drift_s < stretch.update_s:
+        return 0.0
+    tried = stretch.update_s * _steps(3.0 * drift_s / stretch.update_s)
+    explained = offset_correlations(stretch, timeline, tried, boxes.length_s)
+    worth = _WORTH * len(stretch) * min(1.0, stretch.update_s / boxes.length_s)
+    value = -0.5 * worth * np.log1p(-(np.clip(explained, 0.0, 0.999) ** 2)) - 0.5 * (tried / drift_s) ** 2
+    return float(tried[int(np.argmax(value))])
 
 
 def _place_stretch(stretch: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:

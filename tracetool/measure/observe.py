@@ -155,8 +155,12 @@ def observe(
         )
         boxes = sensor_boxes(sensor, readings.jitter_s)
     settled = replace(sensor, window_sd_s=0.0)
-    alignments = [_align_stretch(stretch, timeline, settled, around_s, open_s) for stretch in stretches]
     at = np.array([float(stretch.time_s.mean()) for stretch in stretches])
+    drifted_s = DRIFT_SD * np.abs(at - at.mean())  # ends of a long log lie further off than stamps do
+    alignments = [
+        _align_stretch(stretch, timeline, settled, around_s, float(np.hypot(open_s, aside_s)))
+        for stretch, aside_s in zip(stretches, drifted_s, strict=True)
+    ]
     joined = join_parts(alignments, at, DRIFT_SD) if len(stretches) > 1 else alignments[0]
     moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
     return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s)

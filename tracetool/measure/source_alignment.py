@@ -14,7 +14,7 @@ from tracetool.core.interval import Z90
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.hardware.sensors import Sensor
-from tracetool.measure.align import coarse_offsets
+from tracetool.measure.align import LEAST_CORRELATION, coarse_offsets, least_correlation
 from tracetool.measure.clock_fit import ClockFit, fit_clock_offset
 from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import sensor_boxes
@@ -27,8 +27,8 @@ from tracetool.sources.assemble import shift_trace
 from tracetool.sources.clocks import Source
 
 _NS = 1e-9
-#: Activity and power that agree less than this are of different runs, or say nothing. [1]
-LEAST_CORRELATION = 0.5
+#: Readings by which places are held against one another, spread over all of the log. [1] A prior.
+_EXPLAINED = 6000
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class _Fit:
     offset_s: float
     correlation: float
     fit: ClockFit
+    least: float = LEAST_CORRELATION  # correlation below which it is not used
     rivals_s: tuple[float, ...] = ()  # other offsets that explain the log as well [s]
 
 
@@ -56,8 +57,8 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
     The cross-correlation of busy time and power finds the place to about an update of the sensor; the
     likelihood of the readings under the activity, filtered by the sensor's window, refines it
     (:func:`tracetool.measure.clock_fit.fit_clock_offset`). The drift comes from the parts of a long
-    log. A fit whose correlation stays below ``LEAST_CORRELATION`` is not used. A job that repeats may fit
-    in several places: then all are named, and the stated interval reaches over them.
+    log. A fit whose correlation stays below :func:`tracetool.measure.align.least_correlation` is not used. A
+    job that repeats may fit in several places: then all are named, and the stated interval reaches over them.
     """
     entries = clock["alignment"]
     for source, entry in zip(sources, entries, strict=True):
@@ -73,7 +74,7 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
             trace, log = (candidate, source) if is_log else (source, candidate)
             fits += _try(trace, log.trace.telemetry, gpu)
         best = max(fits, key=lambda f: f.correlation, default=None)
-        if best is None or best.correlation < LEAST_CORRELATION:
+        if best is None or best.correlation < best.least:
             if best is not None:
                 entry["basis"] += f" (best overlap correlates {best.correlation:.2f} only: not used)"
             continue
@@ -182,7 +183,9 @@ def _fit(log: PowerLog, timeline: Timeline, gpu_spec: Gpu | None) -> _Fit | None
         places = coarse_offsets(readings, timeline, reach)
         if len(places) == 1:
             fit = fit_clock_offset(log, timeline.shifted(places[0][0]), sensors)
-            return None if fit is None else _Fit(places[0][0] + fit.alignment.offset_s, places[0][1], fit)
+            offset_s = places[0][0] + (0.0 if fit is None else fit.alignment.offset_s)
+            least = least_correlation(readings.power_w)
+            return None if fit is None else _Fit(offset_s, places[0][1], fit, least)
         return _likeliest(log, readings, timeline, sensors, places)
     except (BadInput, ValueError, IndexError, FloatingPointError):
         return None
@@ -197,6 +200,9 @@ def _likeliest(
 ) -> _Fit | None:
     """Return the place of several that explains the readings best, with those that do so as well."""
     explained = []
+    least = least_correlation(readings.power_w)
+    every = 1 + len(readings) // _EXPLAINED
+    readings = replace(readings, time_s=readings.time_s[::every], power_w=readings.power_w[::every])
     for at, _ in places:
         boxes = [sensor_boxes(s, readings.jitter_s) for s in sensors[:3]]
         near = at + np.linspace(-1.0, 1.0, 7) * readings.update_s
@@ -217,4 +223,4 @@ def _likeliest(
         for i, (value, at) in enumerate(explained)
         if i != best and value > level
     ]
-    return _Fit(offset_s, places[best][1], fit, tuple(rivals))
+    return _Fit(offset_s, places[best][1], fit, least, tuple(rivals))
