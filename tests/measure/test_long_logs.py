@@ -22,7 +22,7 @@ DRIFT = 20e-6
 
 
 def _hours(seconds: float, seed: int = 3) -> tuple[Timeline, Timeline]:
-    """Blocks of a fifth of a second to a second, idle times between, of two kinds; and the same as one kind."""
+    """Blocks of a fifth of a second to a second and idle times, of two kinds; and the same as one kind."""
     random = np.random.default_rng(seed)
     length = random.uniform(0.2, 1.0, int(seconds))
     end = np.cumsum(length + random.uniform(0.1, 0.9, len(length)))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
 
-from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.filters import Boxes
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline, cut
 
-#: Readings worked on at once, which bounds memory.
-_READINGS = 256
+#: Cells of edges and classes, readings and activities worked on at once, which bound memory. [1]
+_CELLS, _READINGS, _ACTIVITIES = 1 << 20, (256, 8192), 100_000
 #: Sums over all classes are kept where windows look at their cells this many times. [1]
 _DENSE = 1.0
 
@@ -43,11 +44,23 @@ def _expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
 def _work_part(readings: Readings, boxes: Boxes, timeline: Timeline) -> sparse.csr_matrix:
     """Return each reading's share of each class of work. Shape (n, k)."""
     time_s = readings.time_s
-    blocks = [
-        _block(time_s[first : first + _READINGS], boxes, timeline)
-        for first in range(0, len(time_s), _READINGS)
-    ]
+    limits = _limits(time_s, boxes, timeline)
+    blocks = [_block(time_s[first:last], boxes, timeline) for first, last in pairwise(limits)]
     return sparse.vstack(blocks, format="csr") if blocks else sparse.csr_matrix((0, timeline.classes))
+
+
+def _limits(time_s: Floats, boxes: Boxes, timeline: Timeline) -> list[int]:
+    """Return where blocks of readings begin and end: few classes or activities let them be longer."""
+    fewest, most = _READINGS
+    each = int(np.clip(_CELLS // (2 * len(boxes.back_s) * (timeline.classes + 1)), fewest, most))
+    before = np.searchsorted(timeline.start_s, time_s - boxes.reach_s)
+    load = np.arange(len(time_s)) / each + before / _ACTIVITIES
+    turns = np.flatnonzero(np.diff(np.floor(load), prepend=-1.0) > 0)
+    spaced: list[int] = []
+    for turn in turns.tolist():  # one a block
+        if not spaced or turn - spaced[-1] >= fewest:
+            spaced.append(turn)
+    return [*spaced, len(time_s)] if len(time_s) else []
 
 
 def _block(time_s: Floats, boxes: Boxes, timeline: Timeline) -> sparse.csr_matrix:
@@ -58,7 +71,7 @@ def _block(time_s: Floats, boxes: Boxes, timeline: Timeline) -> sparse.csr_matri
     in_reach = _in_reach(timeline, open_s.ravel(), close_s.ravel())
     activity, cell, start_s, end_s = cut(timeline.start_s[in_reach], timeline.end_s[in_reach], edges)
     shared_s = timeline.share(end_s) - timeline.share(start_s)
-    label = timeline.label[in_reach][activity]
+    label = timeline.label[in_reach[activity]]
     cells = sparse.coo_matrix((shared_s, (cell, label)), (len(edges) - 1, k)).tocsr()
     first, last = np.searchsorted(edges, open_s), np.searchsorted(edges, close_s)
     weight = boxes.weight / (boxes.back_s - boxes.front_s)
@@ -76,14 +89,15 @@ def _block(time_s: Floats, boxes: Boxes, timeline: Timeline) -> sparse.csr_matri
     return window @ cells
 
 
-def _in_reach(timeline: Timeline, open_s: Floats, close_s: Floats) -> Bools:
-    """Return which activities are between the first and last that a window overlaps. Shape (activities,)."""
-    first = np.searchsorted(np.maximum.accumulate(timeline.end_s), open_s, side="right")
-    last = np.searchsorted(timeline.start_s, close_s, side="left")
-    steps = np.zeros(len(timeline.start_s) + 1, np.int64)
-    np.add.at(steps, first, 1)
-    np.add.at(steps, np.maximum(last, first), -1)
-    return np.asarray(np.cumsum(steps[:-1]) > 0)
+def _in_reach(timeline: Timeline, open_s: Floats, close_s: Floats) -> Ints:
+    """Return the activities between the first and last that a window overlaps, in order."""
+    first = np.searchsorted(timeline.latest_end_s, open_s, side="right")
+    last = np.maximum(np.searchsorted(timeline.start_s, close_s, side="left"), first)
+    lowest = int(first.min(initial=len(timeline.start_s)))
+    steps = np.zeros(int(last.max(initial=lowest)) - lowest + 1, np.int64)
+    np.add.at(steps, first - lowest, 1)
+    np.add.at(steps, last - lowest, -1)
+    return lowest + np.flatnonzero(np.cumsum(steps[:-1]) > 0)
 
 
 def span_of(readings: Readings, boxes: Boxes) -> tuple[float, float]:

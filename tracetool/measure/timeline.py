@@ -57,6 +57,11 @@ class Timeline:
         return (float(self.start_s.min()), float(self.end_s.max())) if len(self.start_s) else (0.0, 0.0)
 
     @cached_property
+    def latest_end_s(self) -> Floats:
+        """The latest end of each activity and those before it. Shape (n,). [s]"""
+        return np.maximum.accumulate(self.end_s)
+
+    @cached_property
     def edges_s(self) -> Floats:
         """The moments where activity comes or goes, sorted. [s]"""
         starts = self.start_s[:1] if len(self.start_s) else np.zeros(0)
