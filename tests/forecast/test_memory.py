@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tracetool.forecast.memory import activation_bytes, largest_batch
+import tracetool as tt
+from tracetool.forecast.case import Division
+from tracetool.forecast.config import read_model
+from tracetool.forecast.memory import activation_bytes, largest_batch, request_bytes
+from tracetool.forecast.passes import Parallel
 from tracetool.forecast.pricing import Row
+from tracetool.forecast.replica_memory import context_room
 
 
 @pytest.mark.parametrize(
@@ -23,3 +28,21 @@ def test_activations_have_the_width_of_what_flows_between_layers(dtype: str, wid
 def test_requests_that_keep_nothing_have_no_largest_batch() -> None:
     assert largest_batch(80e9, 20e9, 0.0) is None
     assert largest_batch(80e9, 80e9, 1e9) == 0.0
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-12b", "gpt-oss-20b", "nemotron-nano-9b-v2"])
+@pytest.mark.parametrize("context", [100.0, 900.0, 1500.0, 20000.0])
+def test_the_room_of_a_request_is_filled_by_its_tokens(model: str, context: float) -> None:
+    """Also where windows are not full: what is left of a request's room holds as many tokens as fill it."""
+    of, parallel = read_model(model), Parallel(tp=2)
+    free = 32 * request_bytes(of, parallel, context)
+    assert context_room(of, Division(parallel, 1), 32, free) == pytest.approx(context)
+
+
+def test_keys_of_more_requests_than_fit_fill_the_memory() -> None:
+    """Of a model with windows too: a batch that shares its beginnings holds no less than a smaller one."""
+    cases = [{"gpu": "h100-sxm", "mode": "serve", "isl": 1024, "osl": 512, "bs": bs} for bs in (36, 48, 64)]
+    rows = [tt.forecast("gemma-3-27b", **case).frame.to_dicts()[0] for case in cases]
+    for name in ("memory_gib", "itl_ms", "tokens_per_s"):
+        values = [row[name] for row in rows]
+        assert values == sorted(values)

@@ -210,7 +210,7 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     )
     if _eager(case, model, division):  # a library without a scheduler takes in a batch whole
         traffic = replace(traffic, budget=traffic.running * traffic.prompt)
-    room = context_room(model, division, traffic, running, free_bytes(model, gpu, division))
+    room = context_room(model, division, running, free_bytes(model, gpu, division))
     traffic = replace(traffic, most_context=room)
     stack = case.stack or "vllm"
     engine, sampled = engine_of(stack, gpu.name, division.parallel.gpus), check_sampling(case.sampling)

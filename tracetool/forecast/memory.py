@@ -10,6 +10,7 @@ from typing import Final
 from tracetool.core.dtype import BYTES
 from tracetool.families import names
 from tracetool.forecast.model import Model
+from tracetool.forecast.parts import Part
 from tracetool.forecast.passes import Parallel
 from tracetool.forecast.pricing import Row
 
@@ -52,11 +53,16 @@ def request_bytes(model: Model, parallel: Parallel, context: float) -> float:
     stage = math.ceil(layers / parallel.pp) / max(layers, 1)
     for group in model.groups:
         for part in group.parts:
-            window = float(getattr(part, "window", 0) or getattr(part, "chunk", 0))
+            window = window_of(part)
             if window > context:  # a window that is not filled yet
                 unfilled = 1.0 - context / window
                 total -= group.count * stage * unfilled * part.state_bytes(parallel)
     return total
+
+
+def window_of(part: Part) -> float:
+    """Return the tokens a part keeps of a request at most; 0 without a limit. [tokens]"""
+    return float(getattr(part, "window", 0) or getattr(part, "chunk", 0))
 
 
 def activation_bytes(rows: Sequence[Row]) -> float:

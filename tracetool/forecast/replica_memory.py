@@ -18,6 +18,7 @@ from tracetool.forecast.memory import (
     activation_bytes,
     largest_batch,
     request_bytes,
+    window_of,
 )
 from tracetool.forecast.model import Model
 from tracetool.forecast.passes import busiest
@@ -76,12 +77,22 @@ def free_bytes(model: Model, gpu: Gpu, division: Division) -> float:
     return free
 
 
-def context_room(model: Model, division: Division, traffic: Traffic, running: float, free: float) -> float:
-    """Return the tokens of each running request of a replica that ``free`` bytes hold. [tokens]"""
+def context_room(model: Model, division: Division, running: float, free: float) -> float:
+    """Return the tokens of each running request of a replica that ``free`` bytes hold. [tokens]
+
+    What a request keeps grows with its tokens, by less beyond each window that is full.
+    """
     parallel = division.parallel
+    share = free / busiest(running, parallel.dp)
+    full_at = {window_of(part) for group in model.groups for part in group.parts} - {0.0}
+    below, kept = 0.0, request_bytes(model, parallel, 0.0)
+    for above in sorted(full_at):
+        more = request_bytes(model, parallel, above)
+        if more >= share:
+            return max(below + (above - below) * (share - kept) / max(more - kept, 1.0), 1.0)
+        below, kept = above, more
     token = model.kv_bytes_per_token(parallel)
-    windows = request_bytes(model, parallel, traffic.prompt) - token * traffic.prompt
-    return max((free / busiest(running, parallel.dp) - windows) / token, 1.0) if token > 0 else math.inf
+    return max(below + (share - kept) / token, 1.0) if token > 0 else math.inf
 
 
 def held_by(
