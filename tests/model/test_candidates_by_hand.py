@@ -12,10 +12,10 @@ from tracetool.model.other_versions import others_of_library
 LAW = "prefill"
 
 
-def _kernel(name: str, *gpus: str, words: tuple[str, ...] = ()) -> Implementation:
+def _kernel(name: str, *gpus: str, words: tuple[str, ...] = (), law: str = LAW) -> Implementation:
     """A kernel of vLLM that was measured on some GPUs, ten rows on each."""
     fitted = FittedLaw({}, {}, dict.fromkeys(gpus, 10), frozenset(), (-0.1, 0.1), {})
-    return Implementation(name, name, "vllm", frozenset({name}), words, {LAW: fitted})
+    return Implementation(name, name, "vllm", frozenset({name}), words, {law: fitted})
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,23 @@ def test_compiled_kernels_stand_beside_those_measured_near() -> None:
 def test_a_kernel_measured_on_gpus_of_both_vendors_is_either_one_s() -> None:
     both, amd = _kernel("both", "h100-sxm", "mi300x"), _kernel("amd", "mi300x")
     told = {
-        vendor: [one.name for one in others_of_library(LAW, vendor, "vllm 0.24.0", (), (both, amd))]
-        for vendor in ("nvidia", "amd")
+        architecture: [
+            one.name for one in others_of_library(LAW, architecture, "vllm 0.24.0", (), (both, amd))
+        ]
+        for architecture in ("hopper", "cdna3")
     }
-    assert told == {"nvidia": ["both"], "amd": ["both", "amd"]}
+    assert told == {"hopper": ["both"], "cdna3": ["both", "amd"]}
+
+
+def test_other_versions_run_no_kernels_made_for_other_architectures() -> None:
+    """TensorRT-LLM's binaries are for Blackwell's tensor memory: no version runs them on Hopper."""
+    law, names = "moe_fp8", ("vllm_flashinfer_trtllm", "vllm_other")
+    every = tuple(_kernel(name, "b200-sxm", law=law) for name in names)
+    told = {
+        architecture: len(others_of_library(law, architecture, "vllm 0.99.0", (), every))
+        for architecture in ("hopper", "blackwell")
+    }
+    assert told == {"hopper": 1, "blackwell": 2}
 
 
 @pytest.mark.parametrize(

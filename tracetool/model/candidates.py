@@ -105,6 +105,12 @@ def candidates(
     return chosen
 
 
+def runs_there(one: Implementation, law: str, architecture: str) -> bool:
+    """Return whether an implementation was made for a GPU's vendor, and for its architecture if for few."""
+    vendor = load_architecture(architecture).vendor
+    return _made_for(one, law, vendor) and runs_on(one, law, architecture)
+
+
 def _called(
     called: str,
     of_library: tuple[Implementation, ...],

@@ -49,6 +49,8 @@ _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
 
 #: How the basis of a row says that its kernel was not measured. By definition.
 ANOTHER_KERNEL = "another kernel"
+#: The same of keys and values in a format that its kernel was not measured with. By definition.
+ANOTHER_FORMAT = "another format"
 #: What an unmeasured library adds to the ln of the bounds at most. [1]
 _MOST_OF_LIBRARY = prior_number("implementations.other_library_most")
 
@@ -95,7 +97,7 @@ def members(
         ran = tuple(_from_elsewhere(one, called, member, bands) for one, member in pairs)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return ran
-    other_kernels = others_of_library(law.name, gpu.vendor, stack, chosen, available)
+    other_kernels = others_of_library(law.name, gpu.architecture, stack, chosen, available)
     # of a stack without a version the newest measured is taken, and others widen its bounds
     of_any = not version_number(stack)
     swapped = tuple(
@@ -125,7 +127,7 @@ def _standing_for(
         return member
     low, high = bands.stand_in if bands is not None else (0.0, 0.0)
     band = (min(member.band[0], low), max(member.band[1], high))
-    return replace(member, band=band, basis=f"{_carried(member.basis)}, {ANOTHER_KERNEL}")
+    return replace(member, band=band, basis=f"{carried_over(member.basis)}, {ANOTHER_KERNEL}")
 
 
 def _from_elsewhere(one: Implementation, called: str, member: Member, bands: TransferBands | None) -> Member:
@@ -133,10 +135,10 @@ def _from_elsewhere(one: Implementation, called: str, member: Member, bands: Tra
     if bands is None or stands_in(one, called):
         return member
     low, high = (float(in_other_library(np.array(side), bands.other_library)) for side in member.band)
-    return replace(member, band=(low, high), basis=_carried(member.basis))
+    return replace(member, band=(low, high), basis=carried_over(member.basis))
 
 
-def _carried(basis: str) -> str:
+def carried_over(basis: str) -> str:
     """Return the basis of coefficients that were fitted on the GPU to another kernel or library."""
     return basis.replace("calibrated:", "transferred from")
 

@@ -18,15 +18,19 @@ from tracetool.families.implementations import (
     words_of,
 )
 from tracetool.families.law import Law
-from tracetool.hardware.load import load_gpu
-from tracetool.model.candidates import other_version
+from tracetool.model.candidates import other_version, runs_there
+from tracetool.model.stand_ins import same_kernels
 
 
 def may_run_others(
     law: str, architecture: str, stack: str, name: str, chosen: tuple[Implementation, ...]
 ) -> bool:
-    """Return whether a stack states a version none of some implementations was measured in, and no name."""
-    named = any(words_of(name) in one.names for one in chosen)
+    """Return whether a stack may be of a version none of some implementations was measured in, and unnamed.
+
+    A word that stands for their kernels is a name as well: ``triton``.
+    """
+    called = words_of(name)
+    named = any(called in one.names or same_kernels(one, called) for one in chosen)
     return (
         bool(chosen)
         and not named
@@ -36,19 +40,20 @@ def may_run_others(
 
 def others_of_library(
     law: str,
-    vendor: str,
+    architecture: str,
     stack: str,
     chosen: tuple[Implementation, ...],
     available: tuple[Implementation, ...] | None = None,
 ) -> tuple[Implementation, ...]:
-    """Return a library's other implementations of a law, on whichever GPU of the vendor they ran."""
+    """Return a library's other implementations of a law that may run on an architecture, wherever they ran.
+
+    By source some are made for few architectures.
+    """
     library = library_of(stack)
     return tuple(
         one
         for one in (implementations(law) if available is None else available)
-        if one.stack == library
-        and one not in chosen
-        and any(load_gpu(name).vendor == vendor for name in one.laws[law].gpus)
+        if one.stack == library and one not in chosen and runs_there(one, law, architecture)
     )
 
 
