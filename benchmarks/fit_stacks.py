@@ -10,6 +10,7 @@ tracetool/families/<group>/implementations/<name>.toml, a section for each law, 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 import time
@@ -273,6 +274,18 @@ def rounded(value: float, digits: int = 4) -> float:
     return round(float(value), digits - 1 - math.floor(math.log10(abs(value))))
 
 
+def kv_formats(one: FittedSet) -> list[str]:
+    """Return the line of the formats of keys and values measured on each GPU; none without such a column."""
+    found = {}
+    for group in by_gpu(one.cells):
+        words = [c.part.law_rows.rows.text("kv_dtype") for c in group]
+        found[group[0].part.gpu.name] = sorted({*np.concatenate(words).tolist()} - {""})
+    if not any(found.values()):
+        return []
+    each = ", ".join(f"{gpu} = {json.dumps(formats)}" for gpu, formats in found.items())
+    return [f"kv_formats = {{ {each} }}"]
+
+
 def section(one: FittedSet, law: Law) -> str:
     """Return the text of a law's section in an implementation's file."""
     gpus = ", ".join(f"{group[0].part.gpu.name} = {rows_of(group)}" for group in by_gpu(one.cells))
@@ -283,6 +296,7 @@ def section(one: FittedSet, law: Law) -> str:
         f"# MdAPE on shapes held back: {errors_held}",
         f"gpus = {{ {gpus} }}",
         f"versions = [{stacks}]",
+        *kv_formats(one),
     ]
 
     def number(key: str, value: float) -> str:

@@ -57,8 +57,11 @@ def test_a_file_states_coefficients_of_its_laws_in_their_bounds_and_units(path: 
         priors = laws()[law].priors
         assert entry["gpus"]
         assert all(load_gpu(name).name == name for name in entry["gpus"])
+        keys_measured = entry.get("kv_formats", {})
+        assert keys_measured.keys() <= entry["gpus"].keys()
+        assert {one for formats in keys_measured.values() for one in formats} <= {"bf16", "fp8"}
         tables = [
-            {k: v for k, v in entry.items() if k not in {"gpus", "versions", "on", "in"}},
+            {k: v for k, v in entry.items() if k not in {"gpus", "versions", "kv_formats", "on", "in"}},
             *entry.get("on", {}).values(),
             *(table for of_version in entry.get("in", {}).values() for table in of_version.values()),
         ]

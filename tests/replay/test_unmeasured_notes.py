@@ -63,6 +63,54 @@ def test_a_library_without_a_version_is_no_surer_than_one_nobody_measured() -> N
         assert bare[1] > 1.3 * measured[1]
 
 
+def _predicted(gpu: str, **row: object) -> tuple[str, float, float]:
+    """Return the basis of a row, and how far its bounds are below and above its time."""
+    frame = predict_table(pl.DataFrame([row]), gpu).frame
+    low, time, high = (frame[f"duration_{end}us"][0] for end in ("low_", "", "high_"))
+    return frame["basis"][0], low / time, high / time
+
+
+def test_a_word_that_tells_the_kernel_leaves_no_other_of_the_library() -> None:
+    """Experts asked for as Triton's are these, whatever version of the library was left out."""
+    experts = {
+        "op": "moe", "dtype": "bf16", "tokens": 64, "hidden": 4096, "intermediate": 1536, "top_k": 8,
+        "experts": 128, "tp": 8, "ep": 1, "distribution": "power_law_1.2",
+    }  # fmt: skip
+    basis, _, high = _predicted("h100-sxm", **experts, stack="vllm", implementation="triton")
+    measured = _predicted("h100-sxm", **experts, stack="vllm 0.24.0", implementation="triton")
+    assert basis == measured[0] == "calibrated: vllm-triton"
+    assert high == pytest.approx(measured[2], rel=0.1)
+    assert _predicted("h100-sxm", **experts, stack="vllm")[2] > 1.5 * high  # nobody named a kernel
+
+
+@pytest.mark.parametrize(("phase", "q_len"), [("decode", 1), ("prefill", 1024)])
+@pytest.mark.parametrize("stack", ["vllm", "sglang", "trtllm", None])
+def test_a_cache_format_nobody_measured_is_no_calibration(phase: str, q_len: int, stack: str | None) -> None:
+    """Nobody measured a cache of 8 bits on an A100, but on an H100."""
+    row = {
+        "op": "attention", "dtype": "bf16", "phase": phase, "batch": 8, "q_len": q_len, "kv_len": 1024,
+        "heads": 32, "kv_heads": 8, "head_dim": 128, "stack": stack,
+    }  # fmt: skip
+    known, of_eight_bits = (_predicted("a100-sxm", **row, kv_dtype=kv) for kv in ("bf16", "fp8"))
+    assert known[0].startswith("calibrated")
+    assert of_eight_bits[0].startswith("transferred from")
+    assert of_eight_bits[0].endswith("another format")
+    assert of_eight_bits[1] < 0.65
+    assert of_eight_bits[2] > 1.6
+    if stack == "vllm":
+        assert _predicted("h100-sxm", **row, kv_dtype="fp8")[0] == "calibrated: vllm-flash-attn-fa3"
+
+
+def test_the_format_of_a_cache_tells_the_kernel() -> None:
+    """FlashAttention 2 reads no cache of 8 bits: on an L40S vLLM takes FlashInfer or Triton for it."""
+    row = {
+        "op": "attention", "dtype": "bf16", "phase": "decode", "batch": 8, "q_len": 1, "kv_len": 1024,
+        "heads": 32, "kv_heads": 8, "head_dim": 128, "stack": "vllm",
+    }  # fmt: skip
+    assert _predicted("l40s", **row, kv_dtype="bf16")[0] == "calibrated: vllm-flash-attn-fa2"
+    assert "fa2" not in _predicted("l40s", **row, kv_dtype="fp8")[0]
+
+
 def test_what_was_measured_gets_no_note() -> None:
     assert not _notes(
         _PRODUCT, {**_DECODE, "stack": "vllm 0.24"}, {**_PRODUCT, "stack": "vLLM v0.24.0+cu128"}

@@ -37,6 +37,7 @@ import tomli
 from tracetool.core.interval import Band
 from tracetool.core.library_versions import before_version, nearest_version, version_number
 from tracetool.hardware.architecture import generations_apart, load_architecture
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 
 #: Generations that architectures count as further apart where one has matrix instructions of warpgroups or of
@@ -71,6 +72,9 @@ class FittedLaw:
     )  # of other versions
     band_by_version: Mapping[tuple[str, str], Band] = field(default_factory=dict)  # by architecture, too
     lent_by: str = ""  # the law of another format it was fitted for
+    kv_formats: Mapping[str, frozenset[str]] = field(
+        default_factory=dict
+    )  # of keys and values, by GPU; none where a law has no such
 
     def on(self, architecture: str, stack: str = "") -> dict[str, float]:
         """Return the coefficients on GPUs of an architecture: those of the nearest one measured.
@@ -92,6 +96,13 @@ class FittedLaw:
 
     def _version(self, architecture: str, stack: str) -> str:
         return nearest_version(stack, self.versions_on(architecture))
+
+    def kv_formats_on(self, gpu: Gpu) -> frozenset[str]:
+        """Return the formats of keys and values measured on a GPU, else on its architecture, else on any."""
+        if gpu.name in self.kv_formats:
+            return self.kv_formats[gpu.name]
+        alike = [v for k, v in self.kv_formats.items() if load_gpu(k).architecture == gpu.architecture]
+        return frozenset[str]().union(*(alike or self.kv_formats.values()))
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -190,6 +201,7 @@ def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
         ),
         MappingProxyType({key: _values(changed) for key, changed in by_generation.items()}),
         MappingProxyType({key: _band(changed, "spread") for key, changed in by_generation.items()}),
+        kv_formats=MappingProxyType({k: frozenset(v) for k, v in entry.get("kv_formats", {}).items()}),
     )
 
 

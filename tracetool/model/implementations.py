@@ -15,10 +15,13 @@ from tracetool.families.implementations import (
 from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.cache_formats import by_cache_width, measured_with
 from tracetool.model.calibration_scope import may_match_fitted
 from tracetool.model.candidates import is_known
 from tracetool.model.eligible_implementations import (
+    ANOTHER_FORMAT,
     ANOTHER_KERNEL,
+    carried_over,
     in_other_library,
     members,
     widened_by_stand_in,
@@ -73,12 +76,12 @@ def _priced(
     if (users and "" in of_users) or not implementations(law.name) or traced(rows).any():
         return [_calibrated(law, rows, gpu, calibration, np.arange(len(rows)))]
     priced_groups = []
-    for stack, name, places in _rows_by_kernel(law, rows, gpu):
+    for stack, name, width, places in _rows_by_kernel(law, rows, gpu):
         group_rows = rows if len(places) == len(rows) else rows.take(places)
         if users and may_match_fitted(stack, name, of_users):
             priced_groups.append(_calibrated(law, group_rows, gpu, calibration, places))
             continue
-        candidates = members(law, gpu, stack, name)
+        candidates, known = measured_with(law, gpu, members(law, gpu, stack, name), width)
         candidates = without_hosts(law, candidates) if host_apart else candidates
         if not candidates:  # another vendor's kernels are none of these
             priced_groups.append(_calibrated(law, group_rows, gpu, calibration, places))
@@ -96,10 +99,19 @@ def _priced(
         pieces, low, high = member_pieces(law, group_rows, gpu, candidates, first, one_ran=was_fitted)
         if not was_fitted and not known_by_source(candidates) and (bands := transfer_bands(law.name)):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
-        priced_groups += _split_unmeasured(
-            law, group_rows, gpu, candidates, Priced(places, pieces, low, high, basis)
-        )
+        group = Priced(places, pieces, low, high, basis)
+        if known:
+            priced_groups += _split_unmeasured(law, group_rows, gpu, candidates, group)
+        else:
+            priced_groups.append(_in_another_format(law, gpu, group))
     return priced_groups
+
+
+def _in_another_format(law: Law, gpu: Gpu, group: Priced) -> Priced:
+    """Return rows whose keys no candidate was measured with: as those of a kernel that was not measured."""
+    low, high = widened_by_stand_in(law.name, group.low, group.high)
+    of = f"transferred from {gpu.name}" if group.basis == "calibrated" else carried_over(group.basis)
+    return replace(group, low=low, high=high, basis=f"{of}, {ANOTHER_FORMAT}")
 
 
 def _split_unmeasured(
@@ -212,8 +224,11 @@ def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]
     ]
 
 
-def _rows_by_kernel(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str, str, Ints]]:
-    """Return the groups of :func:`split_by_implementation`, split by the kernels a library dispatches."""
+def _rows_by_kernel(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str, str, float, Ints]]:
+    """Return the groups of :func:`split_by_implementation`, split by the kernels a library dispatches.
+
+    And by the bytes of a key's number [B], 0 where a law's kernels have no keys.
+    """
     groups: list[tuple[str, str, Ints]] = []
     for stack, name, places in split_by_implementation(rows):
         if name or not stack or not has_rule(law):
@@ -222,4 +237,8 @@ def _rows_by_kernel(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str
         groups += [
             (stack, kernel, places[at]) for kernel, at in dispatched(law, rows.take(places), gpu, stack)
         ]
-    return groups
+    return [
+        (stack, name, width, at)
+        for stack, name, places in groups
+        for width, at in by_cache_width(law, rows, places)
+    ]
