@@ -326,7 +326,7 @@ def test_a_stream_draws_what_whole_cards_read(
     ("name", "dtype"), [("a100-sxm", "fp8"), ("a100-sxm", "nvfp4"), ("h100-sxm", "nvfp4"), ("l4", "mxfp4")]
 )
 def test_products_of_weights_that_become_16_bits_wide_pay_for_16_bits(name: str, dtype: str) -> None:
-    """A GPU without tensor cores for a format multiplies its weights in BF16, and draws what BF16 does."""
+    """A GPU without tensor cores for a format multiplies in BF16, and draws what that and conversions do."""
     gpu = load_gpu(name)
 
     def computing_j(word: str) -> float:
@@ -338,4 +338,4 @@ def test_products_of_weights_that_become_16_bits_wide_pay_for_16_bits(name: str,
         made = predict_rows(rows, gpu, np.array([gpu.clock_min_mhz]), power_cap_w=1e5)
         return float(made.parts_j["compute"][0, 0])
 
-    assert computing_j(dtype) == pytest.approx(computing_j("bf16"), rel=0.05)  # tiles may differ
+    assert 0.95 < computing_j(dtype) / computing_j("bf16") < 1.15  # every tile converts; tiles may differ

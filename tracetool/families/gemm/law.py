@@ -52,7 +52,7 @@ def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
         # every block converts the weights of its tile, while its tensor cores multiply the tile before
         converted = p.batch * np.ceil(p.m / plan.tile_m) * p.n * p.k * c["dequantize_ops"]
         core = combined(core, converted / (gpu.rate("int") * gpu.sm_count), CONVERT_NORM)
-        work = replace(work, int_ops=work.int_ops + converted)
+        work = replace(work, instructions=work.instructions + converted)
     rows_of_a = p.batch * p.m * p.k
     odd = (p.m % 4 != 0) & (p.m > 1)
     quantizing, passed = _quantizing(p, gpu, c)

@@ -24,8 +24,8 @@ from tracetool.hardware.gpu import Gpu
 #: Word of the implementations that convert MXFP4 weights to 16 bits as they load them. [1] By definition of
 #: sgl-project/sglang, ``Mxfp4MoEMethod.process_weights_after_loading``.
 UPCAST = "fused_moe_triton"
-#: Operations for each weight that is converted to the 16 bits of what passes through: a conversion and a
-#: product by its scale, each of two weights at once, and its way from and to shared memory. [op] A prior; 1
+#: Instructions for each weight that is converted to the 16 bits of what passes through: a conversion and a
+#: product by its scale, each of two weights at once, and its way from and to shared memory. [1] A prior; 1
 #: in its place errs by 1.2 points more where weights of 4 bits were measured on a B200.
 CONVERTED_OPS = 2.0
 
@@ -145,7 +145,8 @@ def layers_work(e: Experts, tile: Floats | float) -> Work:
         tensor_flops=np.where(e.tensor, issued, 0.0),
         fp32_flops=np.where(e.tensor, 4.0 * e.pairs * e.inner, issued),
         sfu_ops=e.pairs * e.inner,
-        int_ops=4.0 * e.pairs * e.inner + converted,
+        int_ops=4.0 * e.pairs * e.inner,
+        instructions=converted,
         shared_bytes=2.0 * filled,
         l2_bytes=filled,
         dram_bytes=weights + passing,
