@@ -8,6 +8,7 @@ import pytest
 
 from tracetool.forecast.case import Case
 from tracetool.forecast.config import read_model
+from tracetool.forecast.experts import Experts
 from tracetool.forecast.model import Forward, Parallel
 from tracetool.forecast.training_experts import trained_experts
 from tracetool.forecast.training_step import divide_training, plan_training
@@ -69,3 +70,40 @@ def test_experts_are_exchanged_beside_products_only_between_interleaved_stages()
     assert (alone, rack) == (1.0, 1.0)
     assert beside < 1.0
     assert waits > 0.0
+
+
+def test_biases_and_limits_of_experts_are_passes_of_their_own() -> None:
+    """GPT-OSS has both: every expert's results are weighted, added and joined, and its inputs held back."""
+    model, parallel = read_model("gpt-oss-120b"), Parallel(dp=8, ep=8)
+    part = next(part for group in model.groups for part in group.parts if isinstance(part, Experts))
+    assert part.bias
+    assert part.clamped
+    rows = model.operators(Forward(0, 0, 8.0, TOKENS, TOKENS, TOKENS), parallel)
+
+    def moved(of: Experts | None) -> dict[str, tuple[float, float]]:
+        """Return numbers moved and launches of passes by the ends of their names."""
+        passes = [r for r in trained_experts(rows, parallel, 8, fused=True, part=of) if "elements" in r]
+        each = {
+            name: [r for r in passes if str(r["module"]).endswith(f".experts.{name}")] for name in _PASSES
+        }
+        return {
+            name: (sum(_moved(r) for r in found), sum(float(r["count"]) for r in found))
+            for name, found in each.items()
+        }
+
+    without, beside = moved(None), moved(part)
+    pairs = 36 * TOKENS * 8 * 4 / 8  # of all layers on one of eight GPUs
+    assert without["bias"] == without["biased"] == without["clamp"] == (0, 0)
+    assert beside["act"] == without["act"]
+    # limits of both halves, and their joining: each reads and writes 2 x 2880 numbers of a pair
+    assert beside["clamp"] == (pytest.approx(pairs * 2 * 2880 * 2 * 2), 2 * 36)
+    # 16 experts on a GPU: a product by the weight, and an addition, each of 2880 numbers of a pair
+    assert beside["bias"] == (pytest.approx(2 * pairs * 2880 * 2), 36 * 2 * 16)
+    assert beside["biased"] == (pytest.approx(pairs * 2880 * 2), 36)
+
+
+_PASSES = ("act", "clamp", "bias", "biased")
+
+
+def _moved(row: dict[str, float | str]) -> float:
+    return float(row["count"]) * float(row["elements"]) * (float(row["reads"]) + float(row["writes"]))

@@ -32,6 +32,8 @@ class Experts(Part):
         Number format of the experts; the router's is 16 bits.
     bias : bool
         Whether router and experts have biases.
+    clamped : bool
+        Whether what enters the activation function is held within limits.
     correction : bool
         Whether the router keeps an offset of each expert for balance.
     distribution : str
@@ -46,6 +48,7 @@ class Experts(Part):
     top_k: int
     dtype: str = "bf16"
     bias: bool = False
+    clamped: bool = False
     correction: bool = False
     distribution: str = UNEVEN
     fields: tuple[str, str] = ("num_experts", "moe_intermediate_size")

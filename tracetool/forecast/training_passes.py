@@ -10,6 +10,7 @@ from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.families.implementations import library_of
 from tracetool.forecast.case import Case, Division
+from tracetool.forecast.experts import Experts
 from tracetool.forecast.model import Forward, Model, Prompt, TrainingPlan
 from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.pipeline_output import Stage
@@ -42,7 +43,9 @@ def framework_stages(
     forward = Forward(0, 0, plan.micro_batch, tokens, tokens, plan.tokens / parallel.cp)
     operators = model.operators(forward, parallel, trained_sends(division.replicas))
     shared_norms = [_with_shared_norm(row, parallel.tp) for row in operators]
-    rows = trained_experts(shared_norms, parallel, linked, fused=library_of(stack) not in EAGER)
+    experts_of = (part for group in model.groups for part in group.parts if isinstance(part, Experts))
+    grouped = library_of(stack) not in EAGER
+    rows = trained_experts(shared_norms, parallel, linked, fused=grouped, part=next(experts_of, None))
     heads = [r for r in rows if not layered(r) and r["op"] == names.GEMM and not _sampled(r)]
     if not fused:
         prompt = Prompt(plan.micro_batch, plan.seq_len, fused=case.attention != "eager")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import decoder, heads_of, layer_kinds, self_attention
@@ -11,6 +12,10 @@ from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Model
 from tracetool.forecast.parts import Norm, Part
 from tracetool.forecast.quantization import formats_of
+
+#: Limit of what enters the activation function where none is stated. [1] By definition of
+#: huggingface/transformers, models/gpt_oss/configuration_gpt_oss.py.
+_LIMIT: Final = 7.0
 
 
 def read(config: Config, name: str) -> Model:
@@ -36,6 +41,7 @@ def read(config: Config, name: str) -> Model:
             Experts(
                 "mlp.experts", hidden, config.size("intermediate_size"), experts, top_k,
                 formats.of("mlp.experts", place), bias=True,
+                clamped=config.number("swiglu_limit", default=_LIMIT) > 0.0,
                 fields=("num_local_experts", "intermediate_size"),
             ),
         )  # fmt: skip
