@@ -126,6 +126,11 @@ class Gpu:
         return self.numbers[key].value if key in self.numbers else 1.0
 
     @property
+    def shares_host_memory(self) -> bool:
+        """Whether its memory is the CPU's too: how much there is differs from computer to computer."""
+        return "shared_with_host" in self.numbers and self.numbers["shared_with_host"].value > 0
+
+    @property
     def host_gpus(self) -> float:
         """GPUs of a host whose peer links reach other hosts; infinite where they end with the host. [1]"""
         return self.numbers["host_gpus"].value if "host_gpus" in self.numbers else float("inf")

@@ -19,7 +19,7 @@ _NOISE: Final = frozenset((
     "oam", "vf", "generation", "edition",
 ))  # fmt: skip
 #: Words that make another GPU of a model: an RTX 4070 Ti or the RTX 4070 of a laptop is no RTX 4070.
-_SUFFIX: Final = re.compile(r"ti|super|d|laptop|mobile|max|q|ada|pro|sff|xtx?|gre|3e")
+_SUFFIX: Final = re.compile(r"ti|super|d|laptop|mobile|max|q|ada|pro|sff|xtx?|gre|3e|nx|nano")
 #: How a GPU is mounted: one that is said to be mounted otherwise than its name says is another GPU.
 _MOUNTS: Final = frozenset(("sxm", "pcie", "nvl"))
 #: Generations of one socket, and the workstation whose GPUs have it.

@@ -20,10 +20,12 @@ def differing_figures(
     gpu : Gpu
         The GPU.
     memory_bytes, sm_count : float, optional
-        Memory and SMs that the trace states. [B], [1]
+        Memory and SMs that the trace states. [B], [1] Memory that is the CPU's too is as large as its
+        owner bought, and no sign of another GPU.
     """
+    own_bytes = 0 if gpu.shares_host_memory else memory_bytes or 0
     figures = (
-        ("{:.4g} GiB of memory", (memory_bytes or 0) / 2**30, gpu.memory_bytes / 2**30),
+        ("{:.4g} GiB of memory", own_bytes / 2**30, gpu.memory_bytes / 2**30),
         ("{:g} SMs", sm_count or 0, gpu.sm_count),
     )
     return [
