@@ -147,13 +147,15 @@ def test_a_geforce_blackwell_is_no_small_b200() -> None:
     assert time_calibration_of(server).coefficients["gemm"] != ada.coefficients["gemm"]
 
 
-def test_only_the_data_center_blackwell_has_tensor_memory() -> None:
+def test_only_the_data_center_blackwell_and_its_small_sister_have_tensor_memory() -> None:
     have = {
         n
         for n in architecture_names()
         if "tensor_memory_bytes_per_sm" in load_architecture(n).shared["onchip"]
     }
-    assert have == {load_gpu("b200-sxm").architecture} == {load_gpu("gb300").architecture}
+    small_sister = load_gpu("jetson-agx-thor").architecture
+    assert have - {small_sister} == {load_gpu("b200-sxm").architecture} == {load_gpu("gb300").architecture}
+    assert small_sister in have
     assert load_gpu("b200-sxm").numbers["tensor_memory_bytes_per_sm"].value == 2**18
 
 

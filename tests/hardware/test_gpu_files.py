@@ -16,6 +16,7 @@ from tracetool.hardware.listing import parse_listed, read_listed
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu
 from tracetool.hardware.names import asked_gpu, variant_notes
 from tracetool.hardware.number import read_number
+from tracetool.hardware.trace_figures import differing_figures
 from tracetool.model.power_files import power_basis, power_calibration_of
 from tracetool.report import gpu_sheet
 
@@ -118,6 +119,13 @@ def test_an_unknown_gpu_lists_the_nearest() -> None:
         ("NVIDIA GeForce RTX 3080", 11.8, "rtx-3080-12gb"),
         ("NVIDIA GeForce GTX 1050", 2.93, "gtx-1050-3gb"),
         ("NVIDIA GH200 480GB", 94.5, "gh200"),
+        ("AMD Radeon RX 9060 XT", 15.9, "rx-9060-xt-16gb"),
+        ("AMD Radeon RX 9060 XT", 7.95, "rx-9060-xt"),
+        ("AMD Radeon Pro W7800", 44.98, "radeon-pro-w7800-48gb"),
+        ("NVIDIA RTX PRO 5000 Blackwell", 71.0, "rtx-pro-5000-bw-72gb"),
+        ("NVIDIA RTX A2000 12GB", None, "rtx-a2000-12gb"),
+        ("Orin", 29.8, "jetson-agx-orin-32gb"),
+        ("Orin", 61.4, "jetson-agx-orin"),
         # a slice of a GPU states its own memory; the alias with the whole GPU's size decides
         ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 39.5, "a100-sxm"),
     ],
@@ -150,9 +158,51 @@ def test_of_variants_the_nearest_in_memory_is_taken(device: str, memory_gib: flo
         ("l20", "l20"),
         ("rtx-pro-6000", "rtx-pro-6000-bw-ws"),
         ("rtx_pro_6000_server", "rtx-pro-6000-bw-server"),
+        # of a laptop and of a desktop
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090-laptop"),
+        ("AD103M / GN21-X11 [GeForce RTX 4090 Laptop GPU]", "rtx-4090-laptop"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 4090 D", "rtx-4090-d"),
+        ("NVIDIA GeForce RTX 5070 Ti Laptop GPU", "rtx-5070-ti-laptop"),
+        ("NVIDIA GeForce RTX 5070 Laptop GPU", "rtx-5070-laptop"),
+        ("GeForce RTX 3070 Laptop GPU", "rtx-3070-laptop"),
+        ("RTX 4080 Mobile", "rtx-4080-laptop"),
+        # parts of one series
+        ("NVIDIA GeForce RTX 5090 D", "rtx-5090-d"),
+        ("NVIDIA GeForce RTX 5090 D v2", "rtx-5090-d-v2"),
+        ("NVIDIA RTX PRO 4000 Blackwell", "rtx-pro-4000-bw"),
+        ("NVIDIA RTX PRO 4000 Blackwell SFF Edition", "rtx-pro-4000-bw-sff"),
+        ("NVIDIA RTX PRO 5000 72GB Blackwell", "rtx-pro-5000-bw-72gb"),
+        ("NVIDIA RTX A5500", "rtx-a5500"),
+        ("NVIDIA T1000 8GB", "t1000-8gb"),
+        ("AMD Radeon RX 7900 XT", "rx-7900-xt"),
+        ("AMD Radeon RX 7900 XTX", "rx-7900-xtx"),
+        ("Radeon RX 7900 GRE", "rx-7900-gre"),
+        ("AMD Radeon RX 9070", "rx-9070"),
+        ("AMD Radeon RX 9070 XT", "rx-9070-xt"),
+        ("AMD Radeon AI PRO R9700", "radeon-ai-pro-r9700"),
+        ("AMD Radeon Pro W7900 Dual Slot", "radeon-pro-w7900"),
+        # a GPU and a CPU of one chip
+        ("AMD RYZEN AI MAX+ 395 w/ Radeon 8060S", "radeon-8060s"),
+        ("AMD RYZEN AI MAX+ PRO 395 w/ Radeon 8060S", "radeon-8060s"),
+        ("Radeon 8060S Graphics", "radeon-8060s"),
+        ("AMD Radeon(TM) 8060S Graphics", "radeon-8060s"),
+        ("Radeon 8050S Graphics", "radeon-8050s"),
+        ("NVIDIA GB10", "gb10"),
+        ("NVIDIA Thor", "jetson-agx-thor"),
+        ("Orin (nvgpu)", "jetson-agx-orin"),
         # another model or another mount is another GPU
-        ("NVIDIA GeForce RTX 3060 Laptop GPU", None),
-        ("NVIDIA GeForce RTX 5090 D", None),
+        ("NVIDIA GeForce RTX 2060 Laptop GPU", None),
+        ("NVIDIA GeForce RTX 3080 Ti Laptop GPU", None),
+        ("NVIDIA RTX A2000 Laptop GPU", None),
+        ("NVIDIA RTX 5000 Ada Generation Laptop GPU", None),
+        ("NVIDIA RTX PRO 5000 Blackwell Generation Laptop GPU", None),
+        ("Navi 31 [Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M]", None),
+        ("AMD Radeon RX 6800M", None),
+        ("AMD Radeon Graphics", None),
+        ("Strix Halo [Radeon Graphics / Radeon 8050S Graphics / Radeon 8060S Graphics]", None),
+        ("Jetson Orin Nano", None),
+        ("Jetson Orin NX", None),
         ("NVIDIA B200 PCIe", None),
         ("nothing known", None),
         ("", None),
@@ -228,6 +278,16 @@ def test_a_name_of_several_gpus_is_noted_however_it_is_written(typed: str) -> No
 def test_a_number_of_several_series_is_no_name(typed: str) -> None:
     with pytest.raises(BadInput, match="no GPU called"):
         load_gpu(typed)
+
+
+@pytest.mark.parametrize("name", ["radeon-8060s", "gb10", "jetson-agx-thor"])
+def test_memory_of_the_cpu_too_is_as_large_as_its_owner_bought(name: str) -> None:
+    """A Ryzen AI Max of 32 GB would have been noted as another model, or a slice of one."""
+    gpu = load_gpu(name)
+    assert gpu.shares_host_memory
+    assert differing_figures(gpu, 30 * 2**30, gpu.sm_count) == []
+    assert differing_figures(gpu, 30 * 2**30, gpu.sm_count / 2)
+    assert differing_figures(load_gpu("rtx-4090"), 30 * 2**30, 128)
 
 
 def test_a_gpu_known_only_by_its_sensor_cannot_predict() -> None:
