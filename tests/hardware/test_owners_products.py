@@ -8,7 +8,7 @@ import pytest
 import tracetool as tt
 
 #: TFLOP/s of the fastest square product of 16 bits up to 10240, medians of one to five owners
-#: (torch-products, rdna4-products, radeon-products, strix-halo-notes and gb10-products of references.toml and the sheets).
+#: (torch-products, rdna4-products, radeon-products and strix-halo-notes of references.toml, gb10-products).
 PRODUCTS = {
     "rtx-3050-laptop": 15.2, "rtx-3060-laptop": 25.8, "rtx-3070-laptop": 33.7, "rtx-3080-laptop": 36.1,
     "rtx-4060-laptop": 30.9, "rtx-4070-laptop": 46.3, "rtx-4080-laptop": 51.8, "rtx-5060-laptop": 36.9,
