@@ -252,6 +252,7 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
         values = beside_parent(
             law, values, one, gpu.architecture, lambda parent, of, _: _of_parent(parent, of, gpu)
         )
+        values |= choices_of_version(law, one, stack)
     if bands is not None:
         away = bands.same_architecture if alike and not fitted.lent_by else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])
