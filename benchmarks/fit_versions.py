@@ -23,6 +23,7 @@ from tracetool.calibrate.joint import SAME_ARCHITECTURE, errors, fit_near
 from tracetool.families.implementations import Implementation
 from tracetool.families.pricing import laws
 from tracetool.model.candidates import candidates
+from tracetool.model.other_versions import choices_of_version
 
 HERE = Path(__file__).resolve().parent.parent
 #: What the host code around a kernel decides: launches, and passes before and after. Between versions it is
@@ -44,6 +45,7 @@ def fit_version(cell: Cell, one: Implementation) -> tuple[dict[str, float], str]
     fitted = one.laws[cell.law]
     before = {k: c.value for k, c in law.priors.items()} | dict(fitted.values)
     before |= fitted.by_architecture.get(gpu.architecture, {})
+    before |= choices_of_version(law, one, cell.stack)
     free = [k for k in HOST if k in law.priors]
     after = fit_near(law, [cell.half(0)], before, before, HOST_SD, free=free)
     changed = {k: after[k] for k in free if abs(np.log(after[k] / before[k])) > SAME_ARCHITECTURE}

@@ -8,6 +8,7 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
+from tracetool.families.attention.problem import SMALL_KERNEL_US
 from tracetool.families.implementations import implementations
 from tracetool.families.loops import LOOP_START_US, SGLANG_LOOP, SHORT_LOOP
 from tracetool.families.pieces import Pieces, duration_s
@@ -54,6 +55,13 @@ def test_a_loop_that_does_not_write_the_cache_runs_a_kernel_less() -> None:
     assert less("bf16") == pytest.approx(2.0)
     # of 8 bits it waits for their scales too
     assert less("fp8") == pytest.approx(2.0 + 1900.0 / 1980.0)
+
+
+def test_counters_that_a_kernel_clears_take_a_launch_where_tensor_cores_run() -> None:
+    given = {"vector_heads": 33.0}
+    for heads, more in ((32, SMALL_KERNEL_US), (256, 0.0)):
+        cleared, kept = (_step({**given, "clears": one}, heads=heads).fixed_s[0] for one in (1.0, 0.0))
+        assert cleared - kept == pytest.approx(more * 1e-6 * 1980.0 / GPU.clock_boost_mhz)
 
 
 def test_what_a_loop_adds_is_the_host_s_and_not_the_clock_s() -> None:

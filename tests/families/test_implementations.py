@@ -289,6 +289,34 @@ def test_the_source_of_a_version_tells_its_tiles(version: str, table: float) -> 
         assert told.coefficients["tile_table"] == table
 
 
+@pytest.mark.parametrize(
+    ("stack", "gpu", "cleared"),
+    [
+        ("trtllm 1.3.0rc15", "b200-sxm", 0.0),
+        ("trtllm 1.2", "b200-sxm", 0.0),
+        ("trtllm 1.3.0rc20", "b200-sxm", 1.0),
+        ("trtllm", "gb200", 1.0),
+        ("trtllm 1.3.0rc20", "h100-sxm", 0.0),
+        ("trtllm 1.3.0rc20", "rtx-5090", 0.0),
+    ],
+)
+def test_the_source_of_a_version_tells_whether_counters_are_cleared(
+    stack: str, gpu: str, cleared: float
+) -> None:
+    """TensorRT-LLM runs its generated kernels by FlashInfer since, and clears the counters of parts first."""
+    law = laws()["decode"]
+    [told] = members(law, load_gpu(gpu), stack, "torch_flow")
+    assert told.coefficients.get("clears", 0.0) == cleared
+    # also where none of its kernels was measured there
+    (one,) = (i for i in implementations("decode") if i.name == "trtllm-torch-flow")
+    fitted = one.laws["decode"]
+    elsewhere = {name: rows for name, rows in fitted.gpus.items() if name != "b200-sxm"}
+    others = {name: v for name, v in fitted.by_architecture.items() if name != "blackwell"}
+    kept = replace(fitted, gpus=elsewhere, by_architecture=others, by_version={})
+    [lent] = members(law, load_gpu(gpu), stack, "torch_flow", (replace(one, laws={"decode": kept}),))
+    assert lent.coefficients.get("clears", 0.0) == cleared
+
+
 def test_gddr_brings_a_smaller_share_of_its_peak() -> None:
     """Where only memory on the package was measured; programs by a table keep the clocks of their steps."""
     law, l40s, b200 = laws()["moe"], load_gpu("l40s"), load_gpu("b200-sxm")

@@ -12,7 +12,7 @@ import pytest
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
 from tracetool.families.attention.latent_hosts import WARPS_GAIN_8
-from tracetool.families.attention.problem import KV8_CAST_US
+from tracetool.families.attention.problem import SMALL_KERNEL_US
 from tracetool.families.attention.tile_sizes import SGLANG_ENCODER, SGLANG_TRITON, VLLM_TRITON
 from tracetool.families.implementations import FittedLaw, Implementation, implementations
 from tracetool.families.law import TENSOR_MEMORY, Law
@@ -261,7 +261,7 @@ def test_launches_of_8_bits_are_all_or_those_beside_the_ones_of_16() -> None:
         return float(DECODE.pieces(row, B200, given).fixed_s[0]) * 1e6 * B200.clock_boost_mhz / 1980.0
 
     told = np.array([launches(casts) for casts in (0.0, 2.0, -1.0)])
-    assert told == pytest.approx([4.0, 5.0 + 2.0 * KV8_CAST_US, 9.0])
+    assert told == pytest.approx([4.0, 5.0 + 2.0 * SMALL_KERNEL_US, 9.0])
 
 
 def test_a_name_of_generated_kernels_is_none_of_flashinfer_s_own() -> None:

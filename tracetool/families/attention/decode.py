@@ -12,6 +12,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.decode_grid import ROWS, UNIT_ROWS, DecodeGrid, decode_grid, relative_dim
 from tracetool.families.attention.decode_hosts import (
+    BY_VERSION,
     ELSEWHERE,
     HABITS,
     HOST,
@@ -21,7 +22,7 @@ from tracetool.families.attention.decode_hosts import (
 from tracetool.families.attention.prefill import launches_us
 from tracetool.families.attention.problem import (
     EXPONENTIALS,
-    KV8_CAST_US,
+    SMALL_KERNEL_US,
     SOFTMAX_OPS,
     Scores,
     attention_scores,
@@ -66,10 +67,11 @@ def _launches(s: Scores, grid: DecodeGrid, c: Coefficients) -> Floats:
     shared = s.heads > s.kv_heads
     of_kv8 = c["launch_kv8_us"]
     if c["kv8_casts"]:
-        of_kv8 = c["launch_us"] + (c["kv8_casts"] * KV8_CAST_US if c["kv8_casts"] > 0 else of_kv8)
+        of_kv8 = c["launch_us"] + (c["kv8_casts"] * SMALL_KERNEL_US if c["kv8_casts"] > 0 else of_kv8)
     launch = np.where(grid.vector, c["vector_launch_us"], np.where(grid.own8, of_kv8, c["launch_us"]))
     launch = launch * np.where(shared, 1.0, c["single_launch"])
     launch = launch + np.where(shared & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
+    launch = launch + np.where(grid.vector, 0.0, c["clears"] * SMALL_KERNEL_US)
     return np.asarray(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0))
 
 
@@ -192,6 +194,7 @@ DECODE = Law(
     elsewhere=ELSEWHERE,
     library_habits=LIBRARY_HABITS,
     name_habits=NAME_HABITS,
+    by_version=BY_VERSION,
     by_row=True,
 )
 LAWS = (DECODE,)

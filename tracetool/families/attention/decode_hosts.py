@@ -84,6 +84,13 @@ _GENERATED_ELSEWHERE: Final[Host] = {
 }  # fmt: skip
 
 
+#: Since it runs these kernels by FlashInfer on SM100 and SM103, TensorRT-LLM sets the counters of their parts
+#: to zero before each, by a kernel of its own: not for the groups it leaves to other kernels, nor where a
+#: model asks for FlashInfer itself. [units of decode.toml] By definition of NVIDIA/TensorRT-LLM,
+#: tensorrt_llm/_torch/attention_backend/fmha/flashinfer_trtllm_gen.py, ``run_generation``.
+_CLEARED: Final[Host] = {"clears": (0.0, 1.0)}
+
+
 def host_of_habits(habits: Coefficients) -> Host:
     """Return the choices that source states; tile sizes, and waves where XQA has none, are left to a fit."""
     free = {"key_tile", "split_waves"} if habits["split_fill"] == XQA else {"key_tile"}
@@ -104,19 +111,27 @@ HOST: Final[dict[str, Host]] = {
     "sglang": LONGER,
     "sglang/flash_attention": {"kv8_casts": (0.0, 2.0)},
     f"sglang/flash_attention/{WARPS}": {"tile_rows": (0.0, 128.0)},
-    "vllm/trtllm": {"vector_heads": (0.0, 0.0)},
+    "vllm/trtllm": {"vector_heads": (0.0, 0.0), "clears": (0.0, 0.0)},
     "vllm/triton": _VLLM_TRITON,
-    "sglang/trtllm": {"vector_heads": (0.0, 0.0), "launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US)},
+    "sglang/trtllm": {
+        "vector_heads": (0.0, 0.0),
+        "launch_kv8_us": (1.0, CAST_US + 2.0 * LAUNCH_US),
+        "clears": (0.0, 0.0),
+    },
     "trtllm": SHORT,
     "trtllm/torch_flow/ada": host_of_habits(XQA_HABITS),
     "trtllm/torch_flow/ampere-ga100": host_of_habits(XQA_HABITS),
     "trtllm/torch_flow/ampere-ga10x": host_of_habits(XQA_HABITS),
-    "trtllm/torch_flow/blackwell": host_of_habits(_GENERATED),
+    "trtllm/torch_flow/blackwell": {**host_of_habits(_GENERATED), **_CLEARED},
+    "trtllm/torch_flow_flashinfer/blackwell": {"clears": (0.0, 0.0)},
     "trtllm/torch_flow/blackwell-gb20x": host_of_habits(XQA_HABITS),
     "trtllm/torch_flow/hopper": host_of_habits(XQA_HABITS),
 }
 #: Of kernels where none of their library was measured. [units of decode.toml] By definition as above.
 ELSEWHERE: Final[dict[str, Host]] = {"trtllm/torch_flow/blackwell": _GENERATED_ELSEWHERE}
+#: Before, it ran them by code of its own, which keeps its counters at zero: pull request 14618 came between
+#: candidate 15 and candidate 20 of version 1.3.0. By definition of that source.
+BY_VERSION: Final = {"trtllm/torch-flow": {"0": {"clears": 0.0}, "1.3.0rc20": {}}}
 #: Of an unmeasured library: kernels that no other library calls; on Ada the priors, of memory on the
 #: chip's package, do not hold. [units of decode.toml] By definition as above.
 LIBRARY_HABITS: Final = {"trtllm/hopper": XQA_HABITS, "trtllm/ampere-ga100": XQA_HABITS}

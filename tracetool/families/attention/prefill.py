@@ -24,7 +24,7 @@ from tracetool.families.attention.prefill_hosts import (
 )
 from tracetool.families.attention.problem import (
     EXPONENTIALS,
-    KV8_CAST_US,
+    SMALL_KERNEL_US,
     Scores,
     attention_scores,
     cache_written,
@@ -253,7 +253,7 @@ def _launch_us(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> F
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
     launch = launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0)
     launch = launch + np.where(
-        (s.kv_size <= 1.0) & (s.size > 1.0) & cache_written(rows), KV8_CAST_US * c["kv8_casts"], 0.0
+        (s.kv_size <= 1.0) & (s.size > 1.0) & cache_written(rows), SMALL_KERNEL_US * c["kv8_casts"], 0.0
     )
     launch = launch + np.where(s.size <= 1.0, c["fp8_launch_us"], 0.0)
     return launches_us(launch, rows, gpu, s.kv_size <= 1.0, c["loop_us"])

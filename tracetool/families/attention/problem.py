@@ -17,9 +17,10 @@ from tracetool.hardware.gpu import Gpu
 EXPONENTIALS = 1.3
 #: Operations of the softmax on the FP32 pipe a score: scale, mask, maximum, difference, sum. [op] A prior.
 SOFTMAX_OPS = 5.0
-#: A kernel between others that converts new keys, or values, to a cache of 8 bits. [us] A fit: half of what
-#: such a cache adds to alike small shapes of SGLang's FlashInfer on a B200 (2.25 us, 5 shapes).
-KV8_CAST_US = 1.1
+#: A small kernel between others: one that converts new keys, or values, to a cache of 8 bits, or one that
+#: sets counters to zero. [us] A fit: half of what two of the former add to alike small shapes of SGLang's
+#: FlashInfer on a B200 (2.25 us, 5 shapes).
+SMALL_KERNEL_US = 1.1
 
 
 def cache_written(rows: OperatorColumns) -> Bools:
