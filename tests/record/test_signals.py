@@ -25,11 +25,12 @@ child = import_module("tracetool.record.child")
 
 @pytest.fixture(autouse=True)
 def signals_of_a_terminal() -> Iterator[None]:
-    """SIGINT is not ignored, as it is where a shell started the tests in the background; both are restored.
+    """SIGINT is not ignored, as it is where a shell started the tests in the background; all are restored.
 
-    A SIGTERM that was noted leaves repeats of it ignored.
+    A SIGTERM that was noted leaves repeats of it, and a SIGHUP, ignored.
     """
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in stops}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
@@ -83,7 +84,7 @@ def test_a_signal_while_the_run_is_made_says_what_is_kept(
 
     home = import_module("tracetool.api.record")
     monkeypatch.setattr(home, "carry_out", lambda *_: Recorded(tmp_path / "run.recording"))
-    monkeypatch.setattr("tracetool.record.summary.summarize", stopped)
+    monkeypatch.setattr(import_module("tracetool.record.summary"), "summarize", stopped)
     with pytest.raises(Interrupted, match=r"what was recorded is in .*run\.recording") as raised:
         tt.record(["true"], out=tmp_path / "run.tracetool")
     assert raised.value.exit_code == code
