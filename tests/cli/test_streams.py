@@ -72,6 +72,26 @@ def test_a_reader_that_leaves_changes_no_code(line: str, code: int, how: str, fo
     assert exit_code(line, how, folder) == code
 
 
+def test_a_terminal_that_hangs_up_ends_no_work(tmp_path: Path) -> None:
+    """As that of a lost connection does to a recording, whose program is ended and whose run is made."""
+    pty = pytest.importorskip("pty")
+    program = (
+        "import os, sys\nfrom tracetool.cli.streams import flush_output, tolerate_lost_readers\n"
+        "tolerate_lost_readers()\nassert sys.stdout.isatty()\nprint('before')\n"
+        "os.close(int(sys.argv[1]))\nprint('after'); print('after', file=sys.stderr, flush=True)\n"
+        "open('fault', 'w').write(str(flush_output().strerror))"
+    )
+    ours, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(ours)], cwd=tmp_path, stdout=terminal, stderr=terminal,
+        pass_fds=[ours],
+    ) as child:  # fmt: skip
+        os.close(ours)  # the child's alone
+        os.close(terminal)
+    assert child.returncode == 0
+    assert (tmp_path / "fault").read_text() == "Input/output error"
+
+
 def test_what_fits_no_disk_is_a_fault_of_a_command_that_only_prints(folder: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no such device here")

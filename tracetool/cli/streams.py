@@ -32,7 +32,7 @@ def tolerate_lost_readers() -> None:
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-        elif not stream.isatty():
+        elif os.name != "nt" or not stream.isatty():  # consoles of Windows take text, not bytes
             raw = _Tolerant(stream.fileno(), "wb", closefd=False)
             text = io.TextIOWrapper(
                 io.BufferedWriter(raw),
