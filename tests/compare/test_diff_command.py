@@ -12,6 +12,7 @@ import pytest
 from tests.compare.folders import write_folder, write_runs
 from tracetool.cli.app import run
 from tracetool.compare.run_side import Basis, LoadedRun, Reading, load_run
+from tracetool.tables.run import Run
 
 Ran = tuple[int, str, str]
 
@@ -31,10 +32,10 @@ def remembered() -> Iterator[None]:
     """Load every run once: many tests look at the same ones."""
     seen: dict[tuple[Path, str, Reading], LoadedRun] = {}
 
-    def load(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
+    def load(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]) -> LoadedRun:
         key = (path.resolve(), basis, reading)
         if key not in seen:
-            seen[key] = load_run(path, basis, reading)
+            seen[key] = load_run(path, basis, reading, opened)
         return seen[key]
 
     with pytest.MonkeyPatch.context() as patch:

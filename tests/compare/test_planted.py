@@ -14,6 +14,7 @@ from tests.conftest import NIGHTLY
 from tracetool.api.ingest import ingest
 from tracetool.cli.app import run
 from tracetool.compare.run_side import Basis, LoadedRun, Reading, load_run
+from tracetool.tables.run import Run
 
 LIMIT = 3.0  # per cent
 REPEATS = 3
@@ -38,10 +39,10 @@ def remembered() -> Iterator[None]:
     """Load every run once: each is compared several times."""
     loaded: dict[tuple[Path, str, Reading], LoadedRun] = {}
 
-    def load(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
+    def load(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]) -> LoadedRun:
         key = (path.resolve(), basis, reading)
         if key not in loaded:
-            loaded[key] = load_run(path, basis, reading)
+            loaded[key] = load_run(path, basis, reading, opened)
         return loaded[key]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -55,10 +55,11 @@ def add_baseline(
     how = reading or Reading()
     store = Store(where)
     paths = expand([os.fspath(r) for r in runs])
-    basis = chosen_basis(paths, how.basis)
+    opened: dict[Path, Run] = {}
+    basis = chosen_basis(paths, how.basis, opened)
     for path in paths:
         _require_kernels(path)
-    loaded = [load_run(p, basis, how) for p in paths]
+    loaded = [load_run(p, basis, how, opened) for p in paths]
     named = commit or commit_here()
     files, notes = [], []
     for one in loaded:

@@ -14,6 +14,7 @@ from tracetool.compare.settings import Settings
 from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.errors import BadInput
+from tracetool.tables.run import Run
 
 
 def compare_with(
@@ -65,8 +66,9 @@ def compare_with(
     if not head:
         raise BadInput("no run to check against the baseline", "give tracetool diff HEAD --baseline DIR")
     paths = expand(list(head))
-    basis = chosen_basis(paths, how.basis)
-    head_runs = [load_run(p, basis, how) for p in paths]
+    opened: dict[Path, Run] = {}
+    basis = chosen_basis(paths, how.basis, opened)
+    head_runs = [load_run(p, basis, how, opened) for p in paths]
     gpu = head_runs[0].classes.keys.get("GPU", "unknown")
     stored = baseline_sides(baseline, gpu=gpu, branch=branch, basis=basis, last=last)
     return diff_sides(stored, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore)

@@ -169,11 +169,12 @@ def load_sides(
     for side, side_paths in zip(("base", "head"), paths, strict=True):
         if not side_paths:
             raise BadInput(f"the {side} side holds no run", "give tracetool diff BASE HEAD")
-    basis = chosen_basis([*paths[0], *paths[1]], reading.basis)
+    opened: dict[Path, Run] = {}
+    basis = chosen_basis([*paths[0], *paths[1]], reading.basis, opened)
     loaded: dict[Path, LoadedRun] = {}
     for path in (*paths[0], *paths[1]):
         if path.resolve() not in loaded:
-            loaded[path.resolve()] = load_run(path, basis, reading)
+            loaded[path.resolve()] = load_run(path, basis, reading, opened)
     return [loaded[p.resolve()] for p in paths[0]], [loaded[p.resolve()] for p in paths[1]]
 
 

@@ -131,8 +131,20 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
     return list(once.values())
 
 
-def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> Basis:
+def chosen_basis(
+    paths: Sequence[Path], requested: Basis | Literal["auto"], opened: dict[Path, Run] | None = None
+) -> Basis:
     """Return the basis of the energies to compare: measured where every run has usable power readings.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Runs, or one table.
+    requested : str
+        What was asked for.
+    opened : dict of path to Run, optional
+        Runs that are open, to which those opened here are added: what a run's log is judged to be, and its
+        tables, are then not asked of it twice.
 
     Raises
     ------
@@ -147,7 +159,7 @@ def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> B
     if requested in ("predicted", "anchored"):
         return requested
     for path in paths:
-        run = Run.open(path)
+        run = _opened(path, opened)
         fault = why_unusable(run) if telemetry_devices(run.telemetry) else "holds no power readings"
         if fault and requested == "measured":
             raise BadInput.in_file(path, fault, "ingest it again with --power LOG")
@@ -156,7 +168,15 @@ def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> B
     return "measured"
 
 
-def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
+def _opened(path: Path, opened: dict[Path, Run] | None) -> Run:
+    if opened is None:
+        return Run.open(path)
+    if path not in opened:
+        opened[path] = Run.open(path)
+    return opened[path]
+
+
+def load_run(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run] | None = None) -> LoadedRun:
     """Return a run or table as classes with energies of one basis.
 
     Parameters
@@ -168,6 +188,8 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         and energies both from the model at one clock.
     reading : Reading
         GPU and clocks.
+    opened : dict of path to Run, optional
+        As for :func:`chosen_basis`.
 
     Raises
     ------
@@ -176,7 +198,7 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
     """
     if path.is_file():
         return _load_table(path, reading)
-    run = Run.open(path)
+    run = _opened(path, opened)
     if not run.kernels.height:
         raise BadInput.in_file(
             path, "holds no activity of a GPU to compare", "ingest a trace with GPU activity"

@@ -30,6 +30,7 @@ from tracetool.measure.logged_work import (
     Covered,
     UnusableLog,
     checked_log,
+    checked_run,
     covered_notes,
     covered_parts,
     telemetry_of_run,
@@ -181,7 +182,11 @@ def attribute_run(
     telemetry = telemetry_of_run(opened, power, tz)
     work, gpu_specs, pairs = work_of_devices(opened, telemetry, gpu)
     ran = opened.kernels["device"].unique().to_list()
-    checked = checked_log(telemetry, work, gpu_specs, pairs, ran)
+    checked = (
+        checked_log(telemetry, work, gpu_specs, pairs, ran)
+        if power
+        else checked_run(opened, telemetry, work, gpu_specs, pairs)
+    )
     gpus = len(work)
     if usable_only:
         work = {

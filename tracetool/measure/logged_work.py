@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
@@ -146,6 +146,23 @@ def checked_log(
         {pairs[logged]: gpu for logged, gpu in gpu_specs.items()},
         ran=ran,
     )
+
+
+def checked_run(
+    run: Run,
+    telemetry: pl.DataFrame,
+    work: Mapping[int, Work],
+    gpu_specs: Mapping[int, Gpu | None],
+    pairs: Mapping[int, int],
+) -> CheckedPower:
+    """Return what :func:`checked_log` says of a run's own log, judged once for all that ask."""
+    names = tuple((logged, gpu.name if gpu is not None else "") for logged, gpu in gpu_specs.items())
+    key = ("checked log", names)
+    if key not in run.memo:
+        run.memo[key] = checked_log(
+            telemetry, work, gpu_specs, pairs, run.kernels["device"].unique().to_list()
+        )
+    return cast("CheckedPower", run.memo[key])
 
 
 def verdict_line(unusable: Mapping[int, str], gpus: int) -> str:

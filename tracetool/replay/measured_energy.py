@@ -73,7 +73,7 @@ def why_unusable(run: Run) -> str:
     key = ("why unusable",)
     if key not in run.memo:
         from tracetool.measure.logged_work import (
-            checked_log,
+            checked_run,
             telemetry_of_run,
             verdict_line,
             work_of_devices,
@@ -82,8 +82,7 @@ def why_unusable(run: Run) -> str:
         try:
             telemetry = telemetry_of_run(run, (), None)
             work, gpus, pairs = work_of_devices(run, telemetry, None)
-            ran = run.kernels["device"].unique().to_list()
-            unusable = checked_log(telemetry, work, gpus, pairs, ran).unusable
+            unusable = checked_run(run, telemetry, work, gpus, pairs).unusable
             run.memo[key] = verdict_line(unusable, len(work)) if len(unusable) == len(work) else ""
         except BadInput:
             run.memo[key] = ""
