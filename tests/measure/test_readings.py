@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.readings import _brackets, _refine, resolve_updates, update_period
 from tracetool.measure.sensors import candidate_sensors
+from tracetool.tables.scopes import device_readings, gpu_readings
 
 from .jobs import CLASSES, job, sensor_log
 
@@ -99,3 +101,23 @@ def test_a_change_across_missing_polls_brackets_nothing() -> None:
     power = np.array([1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 4.0, 4.0])
     low, high = _brackets(time, power)
     assert (low.tolist(), high.tolist()) == ([0.01, 0.03], [0.02, 0.05])
+
+
+def test_each_update_is_witnessed_by_the_latest_poll_well_inside_its_period() -> None:
+    """Ten polls a period of 0.1 s, the first and last two of which show what the next or last update held."""
+    polls = 0.01 * np.arange(600.0) + 0.005
+    update = np.floor(polls / 0.1 + 1e-9)
+    place = np.round((polls / 0.1 - update) * 10.0 - 0.5)
+    power = 100.0 + 10.0 * update
+    power[place >= 8.5] += 5.0  # torn reads
+    shuffled = np.random.default_rng(1).permutation(600)
+    for order in (np.arange(600), shuffled):
+        readings = resolve_updates(polls[order], power[order], 0.1)
+        assert np.isin(readings.power_w, 100.0 + 10.0 * np.arange(60.0)).mean() > 0.95
+
+
+def test_a_log_of_one_gpu_is_not_copied() -> None:
+    log = pl.DataFrame({"device": [0, 0], "scope": ["gpu", None], "power_w": [1.0, 2.0]})
+    assert gpu_readings(log) is log
+    assert device_readings(log, 0) is log
+    assert device_readings(log.with_columns(device=pl.Series([0, 1])), 1)["power_w"].to_list() == [2.0]

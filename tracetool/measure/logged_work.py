@@ -22,6 +22,7 @@ from tracetool.measure.power_check.check import CheckedPower, check_telemetry
 from tracetool.measure.power_check.extent import UNCOVERED
 from tracetool.measure.power_log import paired_devices, read_power_logs, telemetry_devices
 from tracetool.tables.run import Run
+from tracetool.tables.scopes import rows_where
 
 
 class UnusableLog(BadInput):
@@ -141,7 +142,7 @@ def checked_log(
         All GPUs that worked, by the trace's numbers: one in no log may share the reading of one that is.
     """
     return check_telemetry(
-        telemetry.filter(pl.col("device").is_in(list(pairs))),
+        rows_where(telemetry, pl.col("device").is_in(list(pairs))),
         {pairs[logged]: of_device for logged, of_device in work.items()},
         {pairs[logged]: gpu for logged, gpu in gpu_specs.items()},
         ran=ran,

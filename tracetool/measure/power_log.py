@@ -14,7 +14,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.measure.sensors import field_kind
 from tracetool.sources.telemetry.logs import read_telemetry
-from tracetool.tables.scopes import gpu_readings
+from tracetool.tables.scopes import device_readings, gpu_readings, rows_where
 
 _NS = 1e-9
 #: Order in which fields are used: the shortest window sees most.
@@ -34,10 +34,9 @@ class PowerLog:
 
 def telemetry_devices(telemetry: pl.DataFrame) -> list[int]:
     """Return the devices that have power readings or a counter, in order, one that is not stated last."""
-    with_power = gpu_readings(telemetry).filter(
-        pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()
-    )
-    return with_power["device"].unique().sort(nulls_last=True).to_list()
+    with_power = pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()
+    devices = gpu_readings(telemetry).select(pl.col("device").filter(with_power).unique())
+    return devices["device"].sort(nulls_last=True).to_list()
 
 
 def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[PowerLog]:
@@ -52,14 +51,18 @@ def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[Pow
     origin_ns : int
         Time that becomes 0, near the log, so that float64 seconds keep nanoseconds. [ns]
     """
-    device_rows = gpu_readings(telemetry).filter(pl.col("device").eq_missing(pl.lit(device)))
-    counted = device_rows.filter(pl.col("energy_j").is_not_null()).unique("time_ns").sort("time_ns")
+    columns = ["device", "time_ns", "power_w", "energy_j", "field", "power_kind"]
+    device_rows = device_readings(gpu_readings(telemetry).select(columns), device)
+    counted = device_rows.filter(pl.col("energy_j").is_not_null()).select("time_ns", "energy_j")
+    counted = counted.unique("time_ns").sort("time_ns")
     counter_time = (counted["time_ns"].to_numpy() - origin_ns) * _NS
     counter = counted["energy_j"].to_numpy()
     out = []
-    powered = device_rows.filter(pl.col("power_w").is_not_null() & pl.col("power_w").is_finite())
+    powered = rows_where(device_rows, pl.col("power_w").is_not_null() & pl.col("power_w").is_finite())
     for field in powered["field"].unique(maintain_order=True).to_list():
-        rows = powered.filter(pl.col("field").eq_missing(pl.lit(field, dtype=pl.String))).sort("time_ns")
+        rows = rows_where(powered, pl.col("field").eq_missing(pl.lit(field, dtype=pl.String)))
+        if not rows["time_ns"].is_sorted():
+            rows = rows.sort("time_ns")
         kind = rows["power_kind"].drop_nulls().head(1).to_list()
         name = field or (kind[0] if kind else "draw")
         time = (rows["time_ns"].to_numpy() - origin_ns) * _NS

@@ -158,6 +158,18 @@ def update_period(time_s: Floats, power_w: Floats, near_s: float | None = None) 
     return period, spread * np.sqrt(12.0 / len(low)) / updates, origin
 
 
+def _in_order(time_s: Floats, power_w: Floats) -> tuple[Floats, Floats]:
+    """Return what is finite of both in the order of time; both as they are where they are so already."""
+    keep = np.isfinite(power_w)
+    keep &= np.isfinite(time_s)
+    if not keep.all():
+        time_s, power_w = time_s[keep], power_w[keep]
+    if (time_s[1:] >= time_s[:-1]).all():
+        return time_s, power_w
+    order = np.argsort(time_s, kind="stable")
+    return time_s[order], power_w[order]
+
+
 def resolve_updates(time_s: Floats, power_w: Floats, nominal_s: float) -> Readings:
     """Turn a polled log into the sensor's readings.
 
@@ -168,9 +180,7 @@ def resolve_updates(time_s: Floats, power_w: Floats, nominal_s: float) -> Readin
     nominal_s : float
         The sensor's nominal update period. [s]
     """
-    keep = np.isfinite(power_w) & np.isfinite(time_s)
-    order = np.argsort(time_s[keep], kind="stable")
-    time, power = time_s[keep][order], power_w[keep][order]
+    time, power = _in_order(time_s, power_w)
     polls = len(time)
     period, error, origin = update_period(time, power, nominal_s) if polls > 8 else (np.nan,) * 3
     if not np.isfinite(period):
@@ -181,13 +191,15 @@ def resolve_updates(time_s: Floats, power_w: Floats, nominal_s: float) -> Readin
             fresh[1:] = (np.diff(power) != 0) | (np.diff(slot) > 0)
         jitter = min(max(poll_spacing(time), 0.0), nominal_s) if fresh.sum() < polls else nominal_s
         return Readings(time[fresh], power[fresh], nominal_s, 0.02 * nominal_s, jitter, polls)
-    # A poll near an update may show either value: the witness is a poll well inside the period.
-    place = (time - origin) / period
-    update = np.floor(place + _SLACK)
-    into = place - update
-    doubt = np.where(into < _SAFE[0], 2, np.where(into > _SAFE[1], 1, 0))
-    order = np.lexsort((-into, doubt, update))
-    first = np.flatnonzero(np.diff(update[order], prepend=-np.inf) > 0)
-    witness = order[first]
+    # A poll near an update may show either value: the witness is the latest poll well inside the period.
+    into = (time - origin) / period
+    update = np.floor(into + _SLACK)
+    into -= update
+    rank = np.where(into < _SAFE[0], 2.0, np.where(into > _SAFE[1], 1.0, 0.0)) - into
+    first = np.flatnonzero(np.diff(update, prepend=-np.inf) > 0)
+    best = np.minimum.reduceat(rank, first)
+    lasting = np.diff(first, append=polls)
+    witnesses = np.flatnonzero(rank == np.repeat(best, lasting))
+    witness = witnesses[np.searchsorted(witnesses, first)]
     free_s = _grid_freedom_s(*_brackets(time, power), period, origin)
     return Readings(origin + update[witness] * period, power[witness], period, error, 0.0, polls, free_s)

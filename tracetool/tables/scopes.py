@@ -38,7 +38,23 @@ def gpu_readings(telemetry: pl.DataFrame) -> pl.DataFrame:
     """
     if "scope" not in telemetry.columns:
         return telemetry
-    return telemetry.filter(pl.col("scope").fill_null("gpu") == "gpu")
+    return rows_where(telemetry, pl.col("scope").fill_null("gpu") == "gpu")
+
+
+def rows_where(table: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+    """Return the rows of a table where a condition holds; the table itself, not a copy, where it always does.
+
+    >>> table = pl.DataFrame({"device": [0, 0]})
+    >>> rows_where(table, pl.col("device") == 0) is table
+    True
+    """
+    holds = table.select(condition.fill_null(False).alias("holds"))["holds"]
+    return table if holds.all() else table.filter(holds)
+
+
+def device_readings(telemetry: pl.DataFrame, device: int | None) -> pl.DataFrame:
+    """Return the readings of one GPU; the table itself where it holds no others."""
+    return rows_where(telemetry, pl.col("device").eq_missing(pl.lit(device)))
 
 
 def other_scopes_notes(telemetry: pl.DataFrame) -> list[str]:

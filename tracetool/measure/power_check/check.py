@@ -36,7 +36,7 @@ from tracetool.sources.telemetry.readings import reject_impossible
 from tracetool.tables.activity_table import read_activity
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
-from tracetool.tables.scopes import gpu_readings
+from tracetool.tables.scopes import device_readings, gpu_readings
 
 #: Checks in the order they are reported.
 CHECKS: Final[tuple[Callable[[LogCase], Finding], ...]] = (
@@ -219,10 +219,10 @@ def _package_identity(packages: list[list[int]], gpus: Mapping[int, Gpu | None])
 
 def _copied(telemetry: pl.DataFrame, logged: list[int]) -> list[tuple[int, int]]:
     """Return pairs of GPUs whose readings are equal one by one."""
-    series = {
-        d: telemetry.filter((pl.col("device") == d) & pl.col("power_w").is_not_null())["power_w"].to_numpy()
-        for d in logged
-    }
+    if len(logged) < 2:
+        return []
+    powers = telemetry.select("device", "power_w").filter(pl.col("power_w").is_not_null())
+    series = {d: powers.filter(pl.col("device") == d)["power_w"].to_numpy() for d in logged}
     return [
         (a, b)
         for i, a in enumerate(logged)
@@ -261,7 +261,7 @@ def _case(
         readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     if len(readings) < 2:
         return None
-    frame = telemetry.filter(pl.col("device") == device)
+    frame = device_readings(telemetry, device)
     return LogCase(device, frame, log, readings, sensor, gpu, timeline, candidates)
 
 

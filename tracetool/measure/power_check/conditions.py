@@ -83,11 +83,8 @@ def throttling(case: LogCase) -> Finding:
     rows = case.frame.filter(pl.col("throttle_reasons").is_not_null())
     if case.timeline is not None and rows.height:
         origin_s = float(case.log.time_s[0])
-        first_ns = int(
-            case.frame.filter(pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null())["time_ns"][
-                0
-            ]
-        )
+        reads = pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()
+        first_ns = int(case.frame.select(pl.col("time_ns").filter(reads).first()).item())
         at_s = (rows["time_ns"].to_numpy() - first_ns) * 1e-9 + origin_s
         start_s, end_s = case.span_s
         rows = rows.filter(pl.Series((at_s >= start_s) & (at_s <= end_s)))
