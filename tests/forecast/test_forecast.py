@@ -290,6 +290,18 @@ def test_a_step_that_waits_for_the_host_to_carry_sums_says_so() -> None:
     assert not [note for note in (*linked, *stages) if "through the host" in note]
 
 
+def test_a_step_of_training_that_waits_for_the_host_says_so() -> None:
+    """What runs beside the passes is not waited for: on GPUs that links join nothing is said."""
+    step = {"gpus": 8, "mode": "train", "bs": 1, "gbs": 64, "seq": 4096}
+    weights, linked, divided = (
+        tt.forecast(CONFIG, **step, **other).notes
+        for other in ({"gpu": "l40s", "zero": 3}, {"gpu": "h100-sxm", "zero": 3}, {"gpu": "l40s", "tp": 8})
+    )
+    assert any("exchange through the host" in note and "--zero 1 exchange less" in note for note in weights)
+    assert any("exchange through the host" in note and "--tp exchanges less" in note for note in divided)
+    assert not [note for note in linked if "exchange" in note]
+
+
 def test_a_step_that_waits_for_other_servers_states_the_adapters_assumed() -> None:
     notes = tt.forecast(CONFIG, **{**CHAT, "mode": "decode", "bs": 32, "tp": 16}).notes
     (note,) = [one for one in notes if "exchange" in one]

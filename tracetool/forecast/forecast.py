@@ -26,7 +26,7 @@ from tracetool.forecast.power_cap import CappedPasses, not_kept
 from tracetool.forecast.pricing import PassRows, PricedPass, operator_table, price
 from tracetool.forecast.request_checks import as_asked, cautions
 from tracetool.forecast.steps import HostTime, Step, step_power_w
-from tracetool.forecast.training_passes import EAGER
+from tracetool.forecast.training_passes import EAGER, EXCHANGES
 from tracetool.forecast.training_step import divide_training, plan_training
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -126,13 +126,15 @@ def forecast_cases(rows: Sequence[Mapping[str, Any]], folder: Path | None = None
 
 def _beyond_peer_links(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
     """Return a note where a step is largely an exchange beyond peer links: what is assumed of it."""
-    if one.case.mode == "train":  # its exchanges run beside the passes
-        return ()
     gpu = one.gpu
     sums = [part for part in forecast.parts if part.row["op"] == names.COLLECTIVE]
     spans = [float(part.row["ranks"]) * float(part.row.get("rank_stride", 1.0)) for part in sums]
-    between = [part for part, span in zip(sums, spans, strict=True) if span > gpu.link_ranks]
-    share = sum(part.time_s for part in between) / (sum(part.time_s for part in forecast.parts) or 1.0)
+    exposed = _exposed(forecast)
+    between = (part for part, span in zip(sums, spans, strict=True) if span > gpu.link_ranks)
+    waited_s = sum(part.time_s * (exposed if part.name in EXCHANGES else 1.0) for part in between)
+    step = forecast.figures.get("step_ms") if one.case.mode == "train" else None
+    whole_s = step.value * 1e-3 if step else sum(part.time_s for part in forecast.parts)
+    share = waited_s / (whole_s or 1.0)
     if share < _NOTED_SHARE:
         return ()
     most = max(spans)
@@ -142,7 +144,15 @@ def _beyond_peer_links(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
         domains = f"{math.ceil(most / gpu.link_ranks)} groups of up to {gpu.link_ranks} {gpu.name}"
         return (f"{share_text} among {domains} that peer links join: {adapter} is assumed, not measured",)
     joined = f"no peer link joins {most:g} {gpu.name}; hosts differ in it by a factor of two"
-    return (f"{share_text} through the host: {joined}, and --pp in place of --tp exchanges less",)
+    less = "--pp in place of --tp exchanges" if one.case.get("tp", 1) > 1 else "larger --bs and --zero 1 exchange"
+    return (f"{share_text} through the host: {joined}, and {less} less",)
+
+
+def _exposed(forecast: Forecast) -> float:
+    """Return the share of the exchange among replicas that nothing runs beside: all of it but in training."""
+    exchange_s = sum(part.time_s for part in forecast.parts if part.name in EXCHANGES)
+    exposed_ms = forecast.facts.get("exposed_exchange_ms")
+    return 1.0 if exposed_ms is None or not exchange_s else exposed_ms * 1e-3 / exchange_s
 
 
 def _plan(
