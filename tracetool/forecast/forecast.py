@@ -144,8 +144,9 @@ def _beyond_peer_links(one: _Planned, forecast: Forecast) -> tuple[str, ...]:
         domains = f"{math.ceil(most / gpu.link_ranks)} groups of up to {gpu.link_ranks} {gpu.name}"
         return (f"{share_text} among {domains} that peer links join: {adapter} is assumed, not measured",)
     joined = f"no peer link joins {most:g} {gpu.name}; hosts differ in it by a factor of two"
-    less = "--pp in place of --tp exchanges" if one.case.get("tp", 1) > 1 else "larger --bs and --zero 1 exchange"
-    return (f"{share_text} through the host: {joined}, and {less} less",)
+    divided = one.case.get("tp", 1) > 1
+    less = "--pp in place of --tp exchanges less" if divided else "larger --bs and --zero 1 exchange less"
+    return (f"{share_text} through the host: {joined}, and {less}",)
 
 
 def _exposed(forecast: Forecast) -> float:
