@@ -419,3 +419,18 @@ def test_a_version_nobody_measured_is_noted() -> None:
     usual = tt.forecast(CONFIG, gpu="h100-sxm", tp=1, mode="decode").notes
     assert "version of" not in notes("vllm 0.24.0") + " ".join(usual)
     assert "version of 'vllm' is not stated: kernels of vllm 0.24.0 taken" in notes("vllm")
+
+
+def test_costs_of_several_cases_name_what_differs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Caps and clocks stand beside the costs, and costs of a small unit show their digits."""
+    monkeypatch.setenv("COLUMNS", "160")
+    priced = tt.Tariff(price_per_kwh=0.2)
+    tt.forecast(CONFIG, **CHAT, power_cap_w=[300, 700], clock_mhz=[1000, 1500], tariff=priced).show()
+    lines = capsys.readouterr().out.splitlines()
+    place = next(place for place, line in enumerate(lines) if "cost per million tokens" in line)
+    assert "cost per item [1e-6]" in lines[place]
+    heads = [lines[place].index(head) for head in ("clock [MHz]", "power cap [W]")]
+    told = {tuple(row[head:].split()[0] for head in heads) for row in lines[place + 1 : place + 5]}
+    assert len(told) == 4

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracetool.core.interval import ENDS
 from tracetool.core.number_text import number
+from tracetool.forecast.case import COLUMNS
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 from tracetool.tables.tariff import Tariff
@@ -32,12 +33,17 @@ def scaled_prices(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
     """Return rows with small costs in a unit that shows their digits, and the heading that states it."""
     if "cost" not in rows.columns:
         return rows, {}
-    largest = max((abs(v) for v in rows["cost"].drop_nulls() if v and math.isfinite(v)), default=1.0)
-    if largest >= _LEAST_COST:
+    power = _power_of(rows["cost"])
+    if not power:
         return rows, {"cost": "cost"}
-    power = 3 * math.floor(math.log10(largest) / 3)
     scaled = [pl.col(c) * 10.0**-power for c in _COSTS if c in rows.columns]
     return rows.with_columns(scaled), {"cost": f"cost [1e{power}]"}
+
+
+def _power_of(costs: pl.Series, least: float = _LEAST_COST) -> int:
+    """Return the power of ten, a multiple of three, in which costs below ``least`` show digits; else 0."""
+    largest = max((abs(v) for v in costs.drop_nulls() if v and math.isfinite(v)), default=1.0)
+    return 0 if largest >= least else 3 * math.floor(math.log10(largest) / 3)
 
 
 def print_unit_prices(tariff: Tariff, rows: pl.DataFrame) -> None:
@@ -54,9 +60,27 @@ def print_unit_prices(tariff: Tariff, rows: pl.DataFrame) -> None:
             text = column.removesuffix("_g").replace("_", " ").replace("co2", "CO2")
             say(screen, f"{text}: {value}{unit} (90 %: {low} to {high})")
     elif added:
-        named = [c for c in ("model", "gpu", "bs", "tp", "clock_mhz") if c in rows.columns]
-        show_table(rows.select(*named, *added), console=screen, limit=40, all_with="--json")
+        named = [c for c in rows.columns if c in COLUMNS and (c in _WHAT or rows[c].n_unique() > 1)]
+        shown, headings = _scaled_units(rows.select(*named, *added))
+        show_table(shown, headers=headings, console=screen, limit=40, all_with="--json", about=named)
     say(screen, tariff.sentence())
+
+
+#: The same of units of work: six decimals show no three digits below. [currency]
+_LEAST_OF_UNITS: Final = 1e-3
+#: Columns of a case that are named beside what its units cost, differ or not.
+_WHAT: Final = ("model", "gpu")
+
+
+def _scaled_units(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Return what units of work cost in a unit that shows the digits of small ones, and their headings."""
+    headings: dict[str, str] = {}
+    for name in [c for c in rows.columns if c.startswith("cost_per") and not c.endswith(("_low", "_high"))]:
+        if power := _power_of(rows[name], _LEAST_OF_UNITS):
+            ends = [f"{name}{end}" for end in ENDS if f"{name}{end}" in rows.columns]
+            rows = rows.with_columns(pl.col(c) * 10.0**-power for c in ends)
+            headings[name] = f"{name.replace('_', ' ')} [1e{power}]"
+    return rows, headings
 
 
 def print_tariff(tariff: Tariff, run_totals: pl.DataFrame) -> None:
