@@ -164,3 +164,11 @@ def test_sizes_that_can_be_are_taken() -> None:
     assert read_table(means, of_means=True).rows.number("m").tolist() == [8.0, 16.5, 16.0]
     unstated = pl.DataFrame({**GEMM, "count": [2.0, float("nan"), None]})
     assert read_table(unstated).counts.tolist() == [2.0, 1.0, 1.0]
+
+
+def test_the_configuration_of_a_model_is_sent_to_forecast(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama", "hidden_size": 4096}', "utf-8")
+    with pytest.raises(BadInput, match="is the configuration of a model, no table") as raised:
+        read_table(path)
+    assert f"tracetool forecast {path} --gpu" in raised.value.line()

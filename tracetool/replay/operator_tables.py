@@ -96,6 +96,12 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame, *, of_means: bool 
     elif {"kernel", "duration_us"} <= set(frame.columns):
         columns = check_kernels(name, frame)
         kind = "kernels"
+    elif _MODEL_FIELDS & set(frame.columns):
+        raise BadInput.in_file(
+            name,
+            "is the configuration of a model, no table",
+            f"forecast it, at several clocks too: tracetool forecast {name} --gpu GPU --clock 900:1800:100",
+        )
     else:
         raise BadInput.in_file(
             name,
@@ -125,6 +131,10 @@ def _unread(frame: pl.DataFrame, columns: pl.DataFrame, kind: Kind) -> tuple[str
 
 #: How a user turns a pipe into a file that is read.
 _PIPED: Final = "... > table.csv"
+
+
+#: Fields that configurations of models have, of transformers and of diffusers.
+_MODEL_FIELDS: Final = frozenset({"model_type", "_class_name", "architectures"})
 
 
 def load_table(path: Path) -> pl.DataFrame:
