@@ -48,7 +48,15 @@ def exit_code(line: str, how: str, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("how", LOST)
-def test_a_failed_check_stays_failed(how: str, folder: Path) -> None:
+def test_a_failed_check_stays_failed(how: str, folder: Path, samples: Path) -> None:
+    if "full" in how and not Path("/dev/full").exists():
+        pytest.skip("no such device here")
+    log = shlex.quote(str(samples / "h100_training_power.csv"))
+    assert exit_code(f"check-power {log} --strict", how, folder) == 1
+
+
+@pytest.mark.parametrize("how", ["head", "both full"])
+def test_a_failed_comparison_writes_its_file_whole(how: str, folder: Path) -> None:
     if "full" in how and not Path("/dev/full").exists():
         pytest.skip("no such device here")
     assert exit_code("check -o out.md", how, folder) == 1
