@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.errors import BadInput
+from tracetool.forecast.figures import IDLE, parts_of
 from tracetool.forecast.pricing import PassRows, Row, price
 from tracetool.forecast.steps import HostTime, compose, step_power_w
 from tracetool.hardware.load import load_gpu
@@ -98,3 +99,13 @@ def test_intervals_hold_their_figures() -> None:
     for width in (step.time_down, step.time_up, step.power_down, step.power_up):
         assert np.isfinite(width)
         assert width > 0
+
+
+def test_a_host_that_is_hidden_leaves_no_idle_time() -> None:
+    """A norm of powers leaves some of any host, however quick: less than a nanosecond a launch is none."""
+    (priced,) = price([_pass(ROWS)])
+    kernel_s = compose(priced, HostTime(), 1e9).kernel_s
+    step = compose(priced, HostTime(beside_s=kernel_s / 7.0), 1e9)
+    assert 1e-7 * step.time_s < step.time_s - step.kernel_s < 1e-9 * 12
+    assert step.waiting_s == 0.0
+    assert all(part.name != IDLE for part in parts_of(step, 100.0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetool.core.interval import Z90
 from tracetool.forecast.pricing import Row
-from tracetool.forecast.steps import ROUNDING, Step
+from tracetool.forecast.steps import Step
 
 #: Columns of a forecast, each with ``_low`` and ``_high``, in the order they are written.
 FIGURES = (
@@ -151,13 +151,10 @@ def parts_of(step: Step, weight: float) -> list[Part]:
     """Return the operators of a step that runs ``weight`` times, and its idle time."""
     rows = zip(step.priced.rows, step.priced.family, step.priced.basis, strict=True)
     operators = _operators(rows, step, weight)
-    waiting = step.time_s - step.kernel_s
-    if waiting <= ROUNDING * step.time_s:
+    if not step.waiting_s:
         return operators
-    return [
-        Part(IDLE, {"op": IDLE}, IDLE, "", weight, weight * waiting, weight * step.idle_w * waiting),
-        *operators,
-    ]
+    waiting_s = weight * step.waiting_s
+    return [Part(IDLE, {"op": IDLE}, IDLE, "", weight, waiting_s, step.idle_w * waiting_s), *operators]
 
 
 def _operators(rows: Iterable[Any], step: Step, weight: float) -> list[Part]:

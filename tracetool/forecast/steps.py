@@ -10,7 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.forecast.pricing import PricedPass
 from tracetool.replay.scope_totals import IDLE_ERROR, TIME_COMMON, family_spread
-from tracetool.replay.table_totals import SHARPNESS
+from tracetool.replay.table_totals import RESOLVED_S, SHARPNESS
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,13 @@ class Step:
         """Mean power of one GPU. [W]"""
         return self.energy_j / self.time_s if self.time_s > 0 else 0.0
 
+    @property
+    def waiting_s(self) -> float:
+        """Time without a kernel; none where it is less than launches are resolved to. [s]"""
+        waiting = self.time_s - self.kernel_s
+        return waiting if waiting > RESOLVED_S * float(self.priced.counts.sum()) else 0.0
 
-#: A difference of times up to this share of them is of their rounding. [1] By definition.
-ROUNDING: Final = 1e-7
+
 #: How a basis begins whose coefficients were measured on the very GPU.
 _MEASURED: Final = "calibrated"
 
@@ -113,7 +117,7 @@ def compose(priced: PricedPass, host: HostTime, cap_w: float) -> Step:
     row_s, row_j = counts * at(priced.duration_s), counts * at(priced.energy_j)
     busy = float(row_s.sum())
     gap_j = max(total - float(row_j.sum()), 0.0)
-    waits = time - busy > ROUNDING * time
+    waits = time - busy > RESOLVED_S * float(counts.sum())
     down, up = _time_spread(priced, row_s, float(at(device)), host, time)
     low, high = family_spread(
         priced.family, row_j[:, None], at(priced.power_low)[:, None], at(priced.power_high)[:, None]

@@ -29,9 +29,9 @@ from tracetool.replay.scope_totals import (
 #: How sharply the longer of host and device takes over: idle times of a host at par with the device cost an
 #: eighth, as its time varies from operator to operator and the queue runs dry now and then.
 SHARPNESS: Final = 6.0
-#: Share of a makespan under which idle time is what sums of floating-point numbers round. [1] A prior: far
-#: below any host's time, far above the rounding of sums over millions of rows.
-_ROUNDED: Final = 1e-9
+#: Idle time of a launch that is none: what profilers resolve. Less is what the norm leaves of a host far
+#: quicker than the device, or what sums of floating-point numbers round. [s] By definition of their stamps.
+RESOLVED_S: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def issue(duration_s: Floats, counts: Floats, issue_s: Floats, costs: HostCosts)
     longest = np.maximum(device, host)
     ratio = np.divide(np.minimum(device, host), longest, out=np.zeros_like(longest), where=longest > 0)
     makespan = longest * (1.0 + ratio**SHARPNESS) ** (1.0 / SHARPNESS)
-    makespan = np.where(makespan - kernel > _ROUNDED * makespan, makespan, kernel)
+    makespan = np.where(makespan - kernel > RESOLVED_S * counts.sum(), makespan, kernel)
     return Issued(kernel, makespan, makespan - kernel, host)
 
 
