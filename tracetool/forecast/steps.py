@@ -10,7 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.forecast.pricing import PricedPass
 from tracetool.replay.scope_totals import IDLE_ERROR, TIME_COMMON, family_spread
-from tracetool.replay.table_totals import RESOLVED_S, SHARPNESS
+from tracetool.replay.table_totals import RESOLVED_S, beside_host_s
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Step:
         return waiting if waiting > RESOLVED_S * float(self.priced.counts.sum()) else 0.0
 
 
+#: Least time of a pass: one without rows has a power, too. [s] By definition.
+_LEAST_S: Final = 1e-12
 #: How a basis begins whose coefficients were measured on the very GPU.
 _MEASURED: Final = "calibrated"
 
@@ -75,9 +77,7 @@ def makespan_s(device_s: Floats, host: HostTime) -> Floats:
 
     as of a table's totals: the longer of device and host beside it, and what runs alone.
     """
-    longest = np.maximum(np.maximum(device_s, host.beside_s), 1e-12)
-    share = np.minimum(device_s, host.beside_s) / longest
-    together = longest * (1.0 + share**SHARPNESS) ** (1.0 / SHARPNESS)
+    together = beside_host_s(np.maximum(device_s, _LEAST_S), host.beside_s)
     return np.asarray(together + host.before_s, np.float64)
 
 

@@ -28,7 +28,7 @@ from tracetool.replay.scope_totals import (
 
 #: How sharply the longer of host and device takes over: idle times of a host at par with the device cost an
 #: eighth, as its time varies from operator to operator and the queue runs dry now and then.
-SHARPNESS: Final = 6.0
+_SHARPNESS: Final = 6.0
 #: Idle time of a launch that is none: what profilers resolve. Less is what the norm leaves of a host far
 #: quicker than the device, or what sums of floating-point numbers round. [s] By definition of their stamps.
 RESOLVED_S: Final = 1e-9
@@ -42,6 +42,16 @@ class Issued:
     makespan_s: Floats  # (c,) from one pass to the next
     idle_s: Floats  # (c,) makespan less kernel time
     host_s: float  # time the host needs to issue everything
+
+
+def beside_host_s(device_s: Floats, host_s: float) -> Floats:
+    """Return the time of a pass whose device and host work beside each other: the longer, and some. (c,) [s]
+
+    See :func:`issue` for the equation.
+    """
+    longest = np.maximum(device_s, host_s)
+    ratio = np.divide(np.minimum(device_s, host_s), longest, out=np.zeros_like(longest), where=longest > 0)
+    return np.asarray(longest * (1.0 + ratio**_SHARPNESS) ** (1.0 / _SHARPNESS))
 
 
 def issue(duration_s: Floats, counts: Floats, issue_s: Floats, costs: HostCosts) -> Issued:
@@ -84,9 +94,7 @@ def issue(duration_s: Floats, counts: Floats, issue_s: Floats, costs: HostCosts)
     host = costs.start_s + float(np.sum(issue_s * counts))
     kernel = counts @ duration_s
     device = kernel + costs.gap_s * counts.sum()
-    longest = np.maximum(device, host)
-    ratio = np.divide(np.minimum(device, host), longest, out=np.zeros_like(longest), where=longest > 0)
-    makespan = longest * (1.0 + ratio**SHARPNESS) ** (1.0 / SHARPNESS)
+    makespan = beside_host_s(device, host)
     makespan = np.where(makespan - kernel > RESOLVED_S * counts.sum(), makespan, kernel)
     return Issued(kernel, makespan, makespan - kernel, host)
 
