@@ -11,6 +11,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import sequence_factors
+from tracetool.replay.host import Launch
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table
 from tracetool.replay.table_totals import Spread, run_spread
@@ -92,8 +93,11 @@ def _products(*rows: int) -> pl.DataFrame:
     )
 
 
-def test_a_graph_that_hides_its_launch_has_no_gaps() -> None:
-    total = predict_table(_products(4096, 1, 8192), "h100-sxm", [1500], launch="graph").totals[0]
+@pytest.mark.parametrize(
+    ("rows", "launch"), [((4096, 1, 8192), "graph"), ((1 << 15, 1 << 15), "eager"), ((8192,) * 10, "eager")]
+)
+def test_a_host_that_is_hidden_leaves_no_gaps(rows: tuple[int, ...], launch: Launch) -> None:
+    total = predict_table(_products(*rows), "h100-sxm", [1500], launch=launch).totals[0]
     assert total["gap_ms"] == total["gap_energy_j"] == total["energy_parts_j"]["gaps"] == 0.0
     assert total["makespan_ms"] == pytest.approx(total["kernel_time_ms"], rel=1e-12)
 
