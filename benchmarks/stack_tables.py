@@ -97,8 +97,10 @@ def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container
     frame = pl.read_parquet(path).filter(pl.col("measured_us") > 0)
     if "_".join(path.stem.split("_")[:2]) in WITHOUT_WRITE and "kv_dtype" in frame.columns:
         frame = frame.with_columns(pl.lit(value=False).alias("cache_write"))
-    if "measured_w" in frame.columns and "kv_dtype" in frame.columns:
+    if "measured_w" in frame.columns:
         frame = frame.with_columns(pl.lit(LONG_LOOP).alias("loop_operators"))
+    if path.stem in CALLED:
+        frame = frame.with_columns(pl.lit(value=False).alias("router"))
     if path.stem in SHARED_VALUES:
         frame = frame.with_columns(pl.lit(value=True).alias("values_shared"))
     gpu, found = load_gpu(frame["gpu"][0]), []
@@ -149,7 +151,8 @@ WITHOUT_WRITE = {"h200-sxm_vllm"}
 SHARED_VALUES = {"b200-sxm_trtllm_generation_attention", "a100-sxm_trtllm-1.0.0_decode"}
 #: Tables of one function, which their loops call beside what the library would choose: vLLM's Triton kernels
 #: of 16 bits, FP8 and FP8 with block scales (ai-dynamo/aiconfigurator, ``collector/vllm/collect_moe.py``
-#: before its commit d5bad971, ``fused_experts``), as its tables call it.
+#: before its commit d5bad971, ``fused_experts``), as its tables call it. It is given the experts of each
+#: token, which later loops let the layer choose from the router's logits.
 CALLED = {"h200-sxm_vllm_moe": "vllm_fused_moe"}
 #: Operators that a loop times at once where power is measured: as many as fill 0.3 s, at most 3000, some
 #: hundred of those that take a millisecond. [1] By definition of ai-dynamo/aiconfigurator,

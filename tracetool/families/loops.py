@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,15 @@ COUNTED_NORM: Final = 8.0
 #: ``collect_attn.py`` and ``collect_attn_encoder.py`` of vLLM and TensorRT-LLM, and of SGLang: the times of
 #: tables are whole ticks of an event, 32 ns, divided by as many.
 SHORT_LOOP, SGLANG_LOOP = 6.0, 20.0
+#: Those that loops over products time at once, by library: vLLM and SGLang take six weights in each of six
+#: graphs, TensorRT-LLM five. [1] By definition of ai-dynamo/aiconfigurator, ``collect_gemm.py`` of each.
+PRODUCT_LOOPS: Final = {"vllm": 36.0, "sglang": 36.0, "trtllm": 30.0}
+#: The same where weights have scales by blocks or 4 bits, of which vLLM takes one. [1] By definition as
+#: above.
+ONE_WEIGHT_LOOPS: Final = {**PRODUCT_LOOPS, "vllm": SHORT_LOOP}
+#: Layers of experts where tokens fall by a power law: five of one graph, of ten graphs of SGLang. [1] By
+#: definition of ai-dynamo/aiconfigurator, ``collect_moe.py`` of each.
+EXPERT_LOOPS: Final = {"vllm": 5.0, "trtllm": 5.0, "sglang": 50.0}
 #: Those of a loop over an unnamed library. [1] A prior: so many that the start is none of each.
 LONG_LOOP = 1000.0
 
@@ -52,35 +62,45 @@ def launch_pace(gpu: Gpu) -> float:
     return LAUNCH_MHZ / gpu.clock_boost_mhz
 
 
-def _usual_loop(rows: OperatorColumns, unnamed: float) -> Floats:
-    """Return how many operators the loops of each row's library time at once, or ``unnamed``. (n,) [1]"""
+def _usual_loop(rows: OperatorColumns, unnamed: float, loops: Mapping[str, float] | None = None) -> Floats:
+    """Return how many operators the loops of each row's library time at once, or ``unnamed``. (n,) [1]
+
+    The loops are those over attention, or ``loops`` by library; of others infinitely many.
+    """
     if "stack" not in rows.columns:
         return np.full(len(rows), unnamed)
     stack = rows.text("stack").astype(str)
+    if loops is not None:
+        of_library = [np.char.startswith(stack, library) for library in loops]
+        return np.select(of_library, list(loops.values()), np.inf)
     timed = np.where(np.char.startswith(stack, "sglang"), SGLANG_LOOP, SHORT_LOOP)
     return np.where(stack == "", unnamed, timed)
 
 
-def _own_loop(rows: OperatorColumns, unnamed: float) -> Floats:
-    """Return how many operators the loop of each row timed at once, as it states or as usual. (n,) [1]"""
-    usual = _usual_loop(rows, unnamed)
+def own_loop(rows: OperatorColumns, unnamed: float, loops: Mapping[str, float] | None = None) -> Floats:
+    """Return how many operators the loop of each row timed at once, as it states or as usual. (n,) [1]
+
+    Usual are the loops over attention, or ``loops`` by library.
+    """
+    usual = _usual_loop(rows, unnamed, loops)
     if "loop_operators" not in rows.columns:
         return usual
     stated = rows.number("loop_operators")
     return np.where(np.isnan(stated), usual, stated)
 
 
-def loop_more_us(rows: OperatorColumns) -> Floats | float:
+def loop_more_us(rows: OperatorColumns, loops: Mapping[str, float] | None = None) -> Floats | float:
     """Return the time a row's loop adds to an operator beyond its library's usual loop. (n,) or 0. [us]
 
-    Coefficients hold the start of the loops that they were fitted to. Rows may state how many operators their
-    loop times at once, ``loop_operators``: those of a pass, an infinity.
+    Coefficients hold the start of the loops that they were fitted to: those over attention, or ``loops`` by
+    library. Rows may state how many operators their loop times at once, ``loop_operators``: those of a pass,
+    an infinity.
     """
     if "loop_operators" not in rows.columns:
         return 0.0
-    return np.asarray(
-        LOOP_START_US * (1.0 / _own_loop(rows, SHORT_LOOP) - 1.0 / _usual_loop(rows, SHORT_LOOP))
-    )
+    unnamed = SHORT_LOOP if loops is None else np.inf
+    of_row, usual = own_loop(rows, unnamed, loops), _usual_loop(rows, unnamed, loops)
+    return np.asarray(LOOP_START_US * (1.0 / of_row - 1.0 / usual))
 
 
 def graph_steps_s(
@@ -97,7 +117,7 @@ def graph_steps_s(
     alone = ~of_a_trace(rows)
     if library:
         alone = alone & np.char.startswith(rows.text("stack").astype(str), library)
-    timed = _own_loop(rows, LONG_LOOP)
+    timed = own_loop(rows, LONG_LOOP)
     if operators is not None:
         timed = np.where(np.isfinite(timed), operators, timed)
     start_us = np.where(alone, LOOP_START_US / timed, 0.0)

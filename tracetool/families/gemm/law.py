@@ -5,6 +5,7 @@ Equation and sources: docs/families/gemm.md; of weights converted on the way, do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,13 @@ from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates, in_l2
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import KERNEL_US, SCALED_WARPS, TENSOR_MEMORY, WARPS, Coefficients, Law
-from tracetool.families.loops import NEXT_US, graph_steps_s
+from tracetool.families.loops import (
+    NEXT_US,
+    ONE_WEIGHT_LOOPS,
+    PRODUCT_LOOPS,
+    graph_steps_s,
+    loop_more_us,
+)
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -86,7 +93,13 @@ def _quantizing(p: Products, gpu: Gpu, c: Coefficients) -> tuple[Floats | float,
 
 
 def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    return product_pieces(_in_tiles(rows, gpu, c), gpu, c)
+    return _in_a_loop(product_pieces(_in_tiles(rows, gpu, c), gpu, c), rows, PRODUCT_LOOPS)
+
+
+def _in_a_loop(pieces: Pieces, rows: OperatorColumns, loops: Mapping[str, float]) -> Pieces:
+    """Return products as the loops that rows state measure them; ``loops`` are the usual ones, by library."""
+    fixed_s = pieces.fixed_s + loop_more_us(rows, loops) * 1e-6
+    return replace(pieces, fixed_s=np.maximum(fixed_s, 0.0))
 
 
 def _fp4(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -95,7 +108,8 @@ def _fp4(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     By definition of ai-dynamo/aiconfigurator, ``collector/vllm/collect_gemm.py``: its times on a B200 are
     whole steps, of no other library and no other format.
     """
-    return _gemm(rows, gpu, c).looped(graph_steps_s(rows, gpu, "vllm"))
+    pieces = product_pieces(_in_tiles(rows, gpu, c), gpu, c)
+    return _in_a_loop(pieces, rows, ONE_WEIGHT_LOOPS).looped(graph_steps_s(rows, gpu, "vllm"))
 
 
 def _in_tiles(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Products:

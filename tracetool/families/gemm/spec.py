@@ -19,7 +19,7 @@ GEMM = Family(
     count=product_work,
     laws=PRODUCT_LAWS,
     choose=product_law,
-    table=(TableOperator("gemm", ("m", "n", "k"), ("batch",)),),
+    table=(TableOperator("gemm", ("m", "n", "k"), ("batch", "loop_operators")),),
     operators={
         **same_sizes("mm bmm matmul _scaled_mm _int_mm dot_general", sizes(Reading.PRODUCT, 0)),
         **same_sizes("addmm baddbmm addbmm _addmm_activation cutlass_scaled_mm", sizes(Reading.PRODUCT, 1)),

@@ -16,7 +16,7 @@ from tracetool.families.formats import sustained_share
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.instructions import rate_share
 from tracetool.families.law import SCALED_WARPS, WARPS, Coefficients, Law
-from tracetool.families.loops import NEXT_US
+from tracetool.families.loops import EXPERT_LOOPS, NEXT_US, loop_more_us
 from tracetool.families.moe.problem import CONVERTED_OPS, Experts, expert_layers, layers_work, stored_formats
 from tracetool.families.moe.tiles import (
     BLOCK,
@@ -150,6 +150,8 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         share = _fitting(size, gpu.l2_near_bytes)  # what a kernel writes the next finds there
         passing, l2_bytes = passing + c[factor] * size * (1.0 - share), l2_bytes + c[factor] * size * share
     launch = c["launch_us"] * np.where(quantized, c["launch_quantized"], 1.0)
+    untimed = np.where(rows.number("router", 1.0) > 0.0, 0.0, NEXT_US)
+    launch = np.maximum(launch + loop_more_us(rows, EXPERT_LOOPS) - untimed, 0.0)
     sorting = (c["pair_ns"] * e.tokens * e.top_k + c["expert_ns"] * e.experts) * 1e-9
     return Pieces(
         fixed_s=launch * 1e-6 + sorting,

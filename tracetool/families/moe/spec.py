@@ -23,7 +23,7 @@ MOE = Family(
         TableOperator(
             "moe",
             ("tokens", "hidden", "intermediate", "top_k", "experts"),
-            ("tp", "ep", "distribution", "remote_to_first", "gated"),
+            ("tp", "ep", "distribution", "remote_to_first", "gated", "router", "loop_operators"),
             at_most={"top_k": "experts"},
         ),
     ),
