@@ -32,6 +32,8 @@ class Pieces:
 
     .. math:: t = \left\| t_{floor}, \; t_{fixed} + \frac{c_{serial}}{f} + t_{stream} \frac{f_{m0}}{f_m}
        + \left\| \frac{c_{core}}{f}, \; t_{mem} \frac{f_{m0}}{f_m} \right\|_p \right\|_{12}
+
+    In a loop of n operators the host is done an operator before the GPU: ``loop_end`` of 1/n adds that.
     """
 
     fixed_s: Floats  # scales with no clock [s]
@@ -45,11 +47,14 @@ class Pieces:
     floor_s: Floats  # the host issues no faster than this [s]
     graph_step_s: Floats = field(default_factory=_zeros)  # graphs begin on multiples of this, 0: whenever [s]
     loop_s: Floats = field(default_factory=_zeros)  # of a loop over such graphs, the start's share [s]
+    loop_end: Floats = field(
+        default_factory=_zeros
+    )  # of a loop its host issues, the last operator's share [1]
     vary: Floats = field(default_factory=_zeros)  # half of such errors are less, relative [1]
 
     def __post_init__(self) -> None:
         """Fill the fields of loops with zeros where they are empty."""
-        for name in ("graph_step_s", "loop_s", "vary"):
+        for name in ("graph_step_s", "loop_s", "loop_end", "vary"):
             if len(getattr(self, name)) != len(self.fixed_s):
                 object.__setattr__(self, name, np.zeros(len(self.fixed_s)))
 
@@ -127,7 +132,9 @@ def duration_s(pieces: Pieces, hertz: Floats, slower: float = 1.0) -> Floats:
     total = np.asarray(alone_s + steady)
     floored = np.flatnonzero(pieces.floor_s)
     if floored.size:
-        total[floored] = combined(total[floored], pieces.floor_s[floored, None], FLOOR_NORM)
+        # when the host has issued the last operator of its loop, that is still to run
+        issued_s = pieces.floor_s[floored, None] + pieces.loop_end[floored, None] * total[floored]
+        total[floored] = combined(total[floored], issued_s, FLOOR_NORM)
     stepped = np.flatnonzero(pieces.graph_step_s)
     if stepped.size:
         step_s, loop_s, vary = (

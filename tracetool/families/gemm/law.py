@@ -25,6 +25,7 @@ from tracetool.families.loops import (
     PRODUCT_LOOPS,
     graph_steps_s,
     loop_more_us,
+    own_loop,
 )
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -112,6 +113,12 @@ def _fp4(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _in_a_loop(pieces, rows, ONE_WEIGHT_LOOPS).looped(graph_steps_s(rows, gpu, "vllm"))
 
 
+def _blocks(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    """Return the parts of products with scales by blocks, which the host of vLLM's loop issues one by one."""
+    pieces = _in_a_loop(product_pieces(_in_tiles(rows, gpu, c), gpu, c), rows, ONE_WEIGHT_LOOPS)
+    return replace(pieces, loop_end=1.0 / own_loop(rows, np.inf, {"vllm": ONE_WEIGHT_LOOPS["vllm"]}))
+
+
 def _in_tiles(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Products:
     """Return products with the tiles a library's own table takes, where it has one."""
     return dispatched(gemm_products(rows, gpu), gpu, c.get("tile_table", BY_TIME))
@@ -190,7 +197,7 @@ GEMM_FP8 = Law(
 )  # fmt: skip
 GEMM_FP8_BLOCK = Law(
     "gemm_fp8_block",
-    _gemm,
+    _blocks,
     {**_QUANTIZED, **_DATA["dispatched_blocks"]},
     by_vendor=_ON,
     pin=_pinned,
