@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from fit_stacks import FAMILIES, SOURCE, group_of, rounded
@@ -17,9 +18,12 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.families.implementations import TransferBands, library_of, transfer_bands
 from tracetool.hardware.priors import prior_number
 
-#: Band and factor where nothing was left out to tell them, and the most of versions: beyond it another kernel
-#: runs under the old name.
-WIDE, VERSION, MOST_VERSION = (-0.9, 0.9), 1.5, 3.0
+#: Band where nothing was left out to tell it, and the most that a version widens one: beyond it another
+#: kernel runs under the old name. Both a prior.
+WIDE, MOST_VERSION = (-0.9, 0.9), 3.0
+#: Least factor of versions of a law that one GPU's tables tell, or none. [1] The middle of the six laws of
+#: products, prefill and decode that were measured in two versions, which need 1.0 to 3.
+VERSION = 1.2
 #: Factor on its bounds from which a version or a library counts as running another kernel, and the most they
 #: are reckoned to be of all.
 OTHER_KERNEL, MOST_SHARE = 2.0, 1.0 / 3.0
@@ -174,14 +178,15 @@ def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> flo
     """Return the factor on the bounds of another version: what held 90 % of each table, but for one GPU's.
 
     Of few tables the next may well need more than most: the largest of the law's own counts, and no less than
-    the middle one of all laws of its group; ``VERSION`` at least for a law without any.
+    the middle one of all laws of its group; ``VERSION`` at least where fewer than ``LEAST_GPUS`` have any.
     """
     told = [
         (name, float(np.clip(factor, 1.0, MOST_VERSION)))
         for (setting, name, gpu), factor in needed_of(scored).items()
         if setting == "version" and not (name == law and gpu == without)
     ]
-    own = [factor for name, factor in told if name == law] or [VERSION]
+    own = [factor for name, factor in told if name == law]  # one of each GPU
+    own += [VERSION] if len(own) < LEAST_GPUS else []
     of_group = [factor for name, factor in told if group_of(name) == group_of(law)] or own
     return max([float(np.median(of_group)), *own])
 
@@ -195,6 +200,8 @@ def write(scored: Sequence[Scored], shares: dict[str, float], wanted: Iterable[s
             near, away = before.same_architecture, bands.other_architecture
             away = (min(near[0], away[0]), max(near[1], away[1])) if seen else before.other_architecture
             bands = replace(bands, same_architecture=near, other_architecture=away)
+        if before:
+            bands = replace(bands, **_of_settings_not_asked(scored, before))
         path = FAMILIES / group_of(law) / "transfer.toml"
         text = path.read_text() if path.exists() else ""
         text = re.sub(rf"(?ms)^\[{law}\]\n.*?(?=^\[|\Z)", "", text).strip()
@@ -211,3 +218,22 @@ def write(scored: Sequence[Scored], shares: dict[str, float], wanted: Iterable[s
             for name, value in numbers.items()
         ]
         path.write_text((text + "\n\n" if text else "") + "\n".join([f"[{law}]", *lines]) + "\n")
+
+
+#: What each setting tells of the bands.
+_TOLD_BY = {
+    "library": ("other_library", "swapped"),
+    "implementation": ("stand_in",),
+    "version": ("other_version",),
+}
+
+
+def _of_settings_not_asked(scored: Sequence[Scored], before: TransferBands) -> dict[str, Any]:
+    """Return what bands told by settings that were not asked are to stay."""
+    asked = {one.setting for one in scored}
+    return {
+        name: getattr(before, name)
+        for setting, names in _TOLD_BY.items()
+        if setting not in asked
+        for name in names
+    }
