@@ -13,7 +13,12 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
 from tracetool.families.attention.latent_hosts import WARPS_GAIN_8
 from tracetool.families.attention.problem import SMALL_KERNEL_US
-from tracetool.families.attention.tile_sizes import SGLANG_ENCODER, SGLANG_TRITON, VLLM_TRITON
+from tracetool.families.attention.tile_sizes import (
+    SGLANG_ENCODER,
+    SGLANG_TRITON,
+    TENSOR_TILES,
+    VLLM_TRITON,
+)
 from tracetool.families.implementations import FittedLaw, Implementation, implementations
 from tracetool.families.law import TENSOR_MEMORY, Law
 from tracetool.families.pricing import laws
@@ -52,12 +57,12 @@ def test_two_tiles_of_queries_are_told_where_results_lie_in_tensor_memory() -> N
     for name in ("prefill", "encoder"):
         law = laws()[name]
         told = {
-            place: host_of(law, "vllm", "vllm_flash_attn_fa4", place, elsewhere=True).get("query_tile")
+            place: host_of(law, "vllm", "vllm_flash_attn_fa4", place, elsewhere=True).get("by_head")
             for place in ("blackwell", "hopper", "blackwell-gb20x")
         }
-        assert told == {"blackwell": (0.0, 256.0), "hopper": None, "blackwell-gb20x": None}
+        assert told == {"blackwell": (0.0, TENSOR_TILES), "hopper": None, "blackwell-gb20x": None}
         # where its kernels were measured a fit chooses among all
-        assert "query_tile" not in host_of(law, "vllm", "vllm_flash_attn_fa4", "blackwell")
+        assert "by_head" not in host_of(law, "vllm", "vllm_flash_attn_fa4", "blackwell")
         # encoders have no cache: SGLang's run another kernel
         of_sglang = SGLANG_TRITON if name == "prefill" else SGLANG_ENCODER
         for library, whose in (("vllm", VLLM_TRITON), ("sglang", of_sglang)):
@@ -71,11 +76,7 @@ def test_hopper_s_prefill_takes_two_tiles_on_blackwell() -> None:
         law, {"by_head": 1.0, "query_tile": 128.0, "mix_norm": 1.0}, "h200-sxm", name="vllm_fa3", stack="vllm"
     )
     there = _on(law, "b200-sxm", (one,), "vllm", "vllm_fa3")
-    assert (there["by_head"], there["query_tile"], there["mix_norm"]) == (
-        0.0,
-        256.0,
-        law.priors["mix_norm"].value,
-    )
+    assert (there["by_head"], there["mix_norm"]) == (TENSOR_TILES, law.priors["mix_norm"].value)
     same = _on(law, "h100-sxm", (one,), "vllm", "vllm_fa3")
     assert (same["by_head"], same["query_tile"], same["mix_norm"]) == (1.0, 128.0, 1.0)
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracetool.families.attention.tile_sizes import FLASHINFER, TRTLLM_WARPS
+import polars as pl
+import pytest
+
+from tracetool.families.attention.problem import attention_scores
+from tracetool.families.attention.tile_sizes import FLASHINFER, TENSOR_TILES, TRTLLM_WARPS, tile_sizes
 from tracetool.families.implementations import FittedLaw, Implementation
 from tracetool.families.pricing import laws
+from tracetool.hardware.load import load_gpu
+from tracetool.model.candidates import is_recognized
 from tracetool.model.other_formats import beside_parent
-from tracetool.model.unmeasured_libraries import host_of
+from tracetool.model.unmeasured_libraries import habits_of_name, host_of
+from tracetool.replay.operator_tables import read_table
 
 
 def test_source_tells_kernels_of_single_warps_on_every_chip_without_others() -> None:
@@ -44,3 +51,47 @@ def test_an_encoder_of_other_kernels_goes_halfway_to_prefill_of_like_ones() -> N
     assert efficiency(one, "blackwell") == 0.9  # kernels of its kind were measured as an encoder
     both = replace(one, laws={**one.laws, "encoder": _fitted(0.9, "hopper", "ampere-ga100")})
     assert efficiency(both, "ada") == 0.9
+
+
+def test_a_kernel_called_by_its_project_is_what_source_tells_on_a_chip() -> None:
+    """FlashInfer runs its own kernels of warps, CUTLASS's or TensorRT-LLM's where there is tensor memory."""
+    prefill, decode = laws()["prefill"], laws()["decode"]
+    cutlass = habits_of_name(prefill, "flashinfer", "blackwell")
+    assert (cutlass["by_head"], cutlass["pack_heads"]) == (TENSOR_TILES, 0.0)
+    assert habits_of_name(prefill, "vllm_flashinfer_fiprefill", "blackwell")["by_head"] == FLASHINFER
+    for name in ("flashinfer", "vllm_flashinfer_fiprefill", "torch_flow_flashinfer"):
+        assert habits_of_name(prefill, name, "blackwell-gb20x")["by_head"] == FLASHINFER
+    assert habits_of_name(prefill, "triton", "blackwell") == {}
+    # TensorRT-LLM's backend of that name calls its own kernels there, whose tiles are its own
+    for law, tiles in ((prefill, "by_head"), (decode, "tile_rows")):
+        assert tiles not in habits_of_name(law, "torch_flow_flashinfer", "blackwell")
+        assert tiles in habits_of_name(law, "torch_flow_flashinfer", "ada")
+    assert habits_of_name(decode, "flashinfer", "blackwell")["tile_rows"] == 16.0
+    assert is_recognized(prefill, "flashinfer_of_tomorrow")
+
+
+@pytest.mark.parametrize(("head_dim", "queries"), [(64, 256.0), (128, 256.0), (192, 128.0), (256, 128.0)])
+def test_a_block_takes_as_many_tiles_as_tensor_memory_holds(head_dim: int, queries: float) -> None:
+    """512 columns of 128 lanes hold two tiles' results of 128 columns beside scores of as many keys."""
+    row = {"op": "attention", "phase": "prefill", "dtype": "bf16", "batch": 1, "q_len": 512}
+    rows = read_table(pl.DataFrame([row | {"heads": 8, "head_dim": head_dim}])).rows
+    gpu = load_gpu("b300-sxm")
+    law = laws()["prefill"]
+    (told,) = (host["by_head"] for key, host in law.elsewhere.items() if key.startswith("trtllm/"))
+    coefficients = law.every_value({"by_head": told[1]})
+    assert tile_sizes(attention_scores(rows, gpu), gpu, coefficients)[0].tolist() == [queries]
+
+
+def test_vllms_calls_of_generated_kernels_meet_no_keys_of_8_bits() -> None:
+    for name in ("vllm_flashinfer_trtllmprefill", "vllm_flashinfer_trtllmdecode"):
+        assert host_of(laws()["prefill"], "vllm", name, "blackwell")["kv8_tile"] == (0.0, 1.0)
+
+
+def test_flashinfers_own_kernels_multiply_by_instructions_of_warps_in_tensor_memory_too() -> None:
+    """They take as long for long prompts as the rate of GA100's instructions lets them there."""
+    row = {"op": "attention", "phase": "prefill", "dtype": "bf16", "batch": 8, "q_len": 8192, "heads": 16}
+    rows = read_table(pl.DataFrame([row | {"head_dim": 128}])).rows
+    gpu, law = load_gpu("b200-sxm"), laws()["prefill"]
+    core = law.pieces(rows, gpu, habits_of_name(law, "vllm_flashinfer_fiprefill", "blackwell")).core_cycles[0]
+    flops = 2.0 * 8 * 16 * 8192.0**2 * 128
+    assert 1000.0 < flops / core / gpu.sm_count < 2048.0

@@ -94,7 +94,8 @@ class Law:
         ``library_host`` states; :data:`TENSOR_MEMORY` is any with tensor memory. A fit there is free of it.
     name_habits : mapping of str to mapping of str to float
         What a word of a kernel's name says of its choices where another's coefficients stand for it; of
-        several words the longest.
+        several words the longest. A key "word/architecture", or "word" with a kind of architectures as in
+        ``elsewhere``, holds there in place of that of the word.
     by_version : mapping of str to mapping of str to mapping of str to float
         Choices of a library's kernels that its source states of a version and those after, by first version.
         A key "library/word" holds for implementations whose name has the word.

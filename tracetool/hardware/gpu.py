@@ -113,6 +113,12 @@ class Gpu:
         return self.l2_bytes / self.numbers["l2_partitions"].value
 
     @property
+    def tensor_memory_bytes_per_sm(self) -> float:
+        """Memory of one SM that products keep their results in; 0 where they lie in registers. [B]"""
+        key = "tensor_memory_bytes_per_sm"
+        return self.numbers[key].value if key in self.numbers else 0.0
+
+    @property
     def ecc_share(self) -> float:
         """Share of the memory's rate that data have where check bits lie among them; else 1. [1]"""
         return self.numbers["ecc_share"].value if "ecc_share" in self.numbers else 1.0

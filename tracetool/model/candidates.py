@@ -197,7 +197,8 @@ def is_known(law: str, stack: str, available: tuple[Implementation, ...] | None 
 def is_recognized(law: Law, name: str) -> bool:
     """Return whether a name refers to a kernel of a law: one that was fitted, or one public source states."""
     called = words_of(name)
-    stated = {*law.name_habits, *(word for key in law.library_host for word in key.split("/")[1:])}
+    stated = {key.split("/")[0] for key in law.name_habits}
+    stated |= {word for key in law.library_host for word in key.split("/")[1:]}
     return (
         bool(kernels_of(called))
         or project_of(called) is not None

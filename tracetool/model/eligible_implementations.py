@@ -36,6 +36,7 @@ from tracetool.model.other_versions import (
 from tracetool.model.stand_ins import stands_in
 from tracetool.model.unmeasured_libraries import (
     habits_of,
+    habits_of_name,
     host_of,
     in_library,
     of_project,
@@ -89,7 +90,7 @@ def members(
         ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
         return of_unknown(law, ran, gpu.architecture, stack, called, share, available)
     ran = tuple(
-        _standing_for(called, law, one, _member(law, gpu, one, bands, stack), bands) for one in chosen
+        _standing_for(called, law, gpu, one, _member(law, gpu, one, bands, stack), bands) for one in chosen
     )
     if library and chosen and all(one.stack not in {library, ""} for one in chosen):
         ran = in_library(law, ran, gpu.architecture, stack, called, available)
@@ -112,7 +113,7 @@ def members(
 
 
 def _standing_for(
-    called: str, law: Law, one: Implementation, member: Member, bands: TransferBands | None
+    called: str, law: Law, gpu: Gpu, one: Implementation, member: Member, bands: TransferBands | None
 ) -> Member:
     """Return a member with the coefficients that a name states for its kernel.
 
@@ -120,8 +121,7 @@ def _standing_for(
     """
     if not called or called in one.names:
         return member
-    word = max((word for word in law.name_habits if word in called), key=len, default="")
-    if habits := law.name_habits.get(word):
+    if habits := habits_of_name(law, called, gpu.architecture):
         member = replace(member, coefficients={**member.coefficients, **habits})
     if not stands_in(one, called):
         return member

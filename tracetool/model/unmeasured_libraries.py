@@ -118,6 +118,16 @@ def host_of(
     return host
 
 
+def habits_of_name(law: Law, called: str, architecture: str) -> Mapping[str, float]:
+    """Return what the longest word of a name, and beside it the architecture, states of a kernel."""
+    places, told = _places(architecture), []
+    for key, habits in law.name_habits.items():
+        word, *where = key.split("/")
+        if word in called and all(place in places for place in where):
+            told.append((len(word), len(where), habits))
+    return max(told, key=lambda one: one[:2])[2] if told else {}
+
+
 @cache
 def _places(name: str) -> frozenset[str]:
     """Return the keys by which source is stated: the architecture and its kinds of matrix instructions."""

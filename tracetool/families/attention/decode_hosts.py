@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US, Host
-from tracetool.families.law import WARPS, Coefficients
+from tracetool.families.law import TENSOR_MEMORY, WARPS, Coefficients
 from tracetool.families.loops import LONGER, NEXT_US, SHORT
 
 #: The choice of ``split_fill`` that is TensorRT-LLM's XQA. [1] By definition here.
@@ -137,4 +137,11 @@ BY_VERSION: Final = {"trtllm/torch-flow": {"0": {"clears": 0.0}, "1.3.0rc20": {}
 LIBRARY_HABITS: Final = {"trtllm/hopper": XQA_HABITS, "trtllm/ampere-ga100": XQA_HABITS}
 #: What a kernel's name states where another's coefficients stand for it. [units of decode.toml] By definition
 #: as above.
-NAME_HABITS: Final = {"flashinfer": FLASHINFER, "flashinfer_trtllm": {}}
+NAME_HABITS: Final[dict[str, Coefficients]] = {
+    "flashinfer": FLASHINFER,
+    "flashinfer_trtllm": {},
+    # where there is tensor memory TensorRT-LLM's backend of that name calls its own generated kernels, and
+    # converts new keys and values before (tensorrt_llm/_torch/models/modeling_gemma4.py,
+    # ``flashinfer_backend``; tensorrt_llm/_torch/attention_backend/flashinfer.py)
+    f"torch_flow_flashinfer/{TENSOR_MEMORY}": {"kv8_casts": 2.0},
+}

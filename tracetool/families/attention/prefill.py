@@ -18,9 +18,8 @@ from tracetool.families.attention.prefill_hosts import (
     ELSEWHERE,
     ENCODER_ELSEWHERE,
     ENCODER_HOST,
-    FIDECODE,
-    FLASHINFER_OWN,
     HOST,
+    NAME_HABITS,
 )
 from tracetool.families.attention.problem import (
     EXPONENTIALS,
@@ -125,7 +124,9 @@ def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats
     """Return the peak of the matrix instructions a kernel multiplies by. Shape (n,). [FLOP/clk/SM]"""
     if c["by_head"] == VLLM_TRITON:
         return np.minimum(s.rate, CHAINED_RATE)
-    older = older_kernels(rows, gpu) | (c["by_head"] in {SGLANG_TRITON, SGLANG_ENCODER})
+    # FlashInfer's own has no form for tensor memory
+    own = c["by_head"] == FLASHINFER and gpu.tensor_memory_bytes_per_sm > 0.0
+    older = older_kernels(rows, gpu) | (own or c["by_head"] in {SGLANG_TRITON, SGLANG_ENCODER})
     return np.asarray(s.rate * np.where(older, rate_share(gpu), 1.0))
 
 
@@ -304,7 +305,7 @@ PREFILL = Law(
     library_host=HOST,
     elsewhere=ELSEWHERE,
     by_vendor={"amd": values_of(_DATA["amd"])},
-    name_habits={"flashinfer": FLASHINFER_OWN, "flashinfer_trtllm": {}, "flashinfer_fidecode": FIDECODE},
+    name_habits=NAME_HABITS,
     by_row=True,
 )
 #: Attention without a causal mask, as vision and text encoders run it: the same kernels, other host code.

@@ -14,11 +14,12 @@ from tracetool.families.attention.tile_sizes import (
     FLASHINFER,
     SGLANG_ENCODER,
     SGLANG_TRITON,
+    TENSOR_TILES,
     TRTLLM_WARPS,
     VLLM_TRITON,
 )
 from tracetool.families.coefficients import read_coefficients
-from tracetool.families.law import TENSOR_MEMORY, WARPS
+from tracetool.families.law import TENSOR_MEMORY, WARPS, Coefficients
 from tracetool.families.loops import LONGER, SHORT
 
 _PRIORS = read_coefficients(__package__, "prefill")["prefill"]
@@ -51,10 +52,11 @@ _PACKED = {"query_tile": (0.0, 128.0), "pack_heads": (0.0, 2.0)}
 #: FlashInfer's own kernel, which packs them too. [1] By definition of flashinfer-ai/flashinfer,
 #: include/flashinfer/attention/prefill.cuh.
 _OWN_FLASHINFER = {"by_head": (0.0, FLASHINFER), "pack_heads": (0.0, 2.0)}
-#: Where results lie in tensor memory a block takes two tiles of 128 queries at once, but for Triton's kernels
-#: (Dao-AILab/flash-attention, flash_attn/cute/flash_fwd_sm100.py, ``q_stage``; NVIDIA/cutlass,
-#: examples/77_blackwell_fmha). [1] By definition of these sources.
-_TWO_TILES = {"query_tile": (0.0, 256.0), "by_head": (0.0, 0.0)}
+#: Where results lie in tensor memory a block takes two tiles of 128 queries at once if they fit, but for
+#: Triton's kernels, and multiplies all of them (Dao-AILab/flash-attention,
+#: flash_attn/cute/flash_fwd_sm100.py, ``q_stage``; NVIDIA/cutlass, examples/77_blackwell_fmha). [1] By
+#: definition of these sources.
+_TWO_TILES = {"by_head": (0.0, TENSOR_TILES), "spare_share": (0.0, 1.0)}
 ELSEWHERE: Final[dict[str, Host]] = {
     **{f"{library}/{TENSOR_MEMORY}": _TWO_TILES for library in ("vllm", "sglang", "trtllm")},
     "sglang/triton": {"by_head": (0.0, SGLANG_TRITON)},
@@ -90,10 +92,20 @@ HOST: Final[dict[str, Host]] = {
     "vllm": {**written(VLLM_TOKENS), **SHORT},
     "vllm/fa2": _PAGED,
     # where prompts have one query vLLM calls kernels made for decode: all heads of a group are in one tile
-    "vllm/trtllmdecode": {"query_tile": (0.0, 64.0), "pack_heads": (0.0, 2.0)},
+    "vllm/trtllmdecode": {
+        "query_tile": (0.0, 64.0),
+        "pack_heads": (0.0, 2.0),
+        "by_head": (0.0, 0.0),
+        "kv8_tile": (0.0, 1.0),
+    },
     # it expands keys and values of 8 bits to 16 before: a read and a write more, and keys as wide as queries
     # (vllm/v1/attention/backends/flashinfer.py, ``trtllm_prefill_attn_kvfp8_dequant``)
-    "vllm/trtllmprefill": {"kv8_pass": (0.0, 2.0), "kv8_step": (0.0, 1.0), "kv8_dim": (0.0, 1.0)},
+    "vllm/trtllmprefill": {
+        "kv8_pass": (0.0, 2.0),
+        "kv8_step": (0.0, 1.0),
+        "kv8_dim": (0.0, 1.0),
+        "kv8_tile": (0.0, 1.0),
+    },
     "vllm/flash_attn/ampere-ga100": _PAGED,
     "sglang": {**written(SGLANG_TOKENS), **LONGER, "kv8_casts": (0.0, 2.0)},
     # keys and values converted, the largest number of the query found, and that quantized, as in decode
@@ -123,6 +135,24 @@ HOST: Final[dict[str, Host]] = {
 #: [1], [us] By definition of these sources, and a prior for each launch.
 FLASHINFER_OWN = {"pack_heads": 2.0, "by_head": FLASHINFER, "launch_us": 2.0 * ALONE_US}
 FIDECODE = {**FLASHINFER_OWN, "query_tile": 128.0, "by_head": 0.0}
+#: Where there is tensor memory SGLang's FlashInfer runs CUTLASS's kernel, two tiles of 128 queries of one
+#: head (sglang/srt/layers/attention/flashinfer_backend.py, ``fmha_backend``; flashinfer, include/flashinfer/
+#: attention/blackwell), TensorRT-LLM's its own generated kernels, which nothing rotates queries for, after it
+#: converted new keys and values (tensorrt_llm/_torch/models/modeling_gemma4.py, ``flashinfer_backend``;
+#: tensorrt_llm/_torch/attention_backend/flashinfer.py); FlashInfer's own with pages are those of warps. [1],
+#: [us] By definition of these sources, and priors for launches.
+NAME_HABITS: Final[dict[str, Coefficients]] = {
+    "flashinfer": FLASHINFER_OWN,
+    "flashinfer_trtllm": {},
+    "flashinfer_fidecode": FIDECODE,
+    f"flashinfer/{TENSOR_MEMORY}": {
+        "by_head": TENSOR_TILES, "pack_heads": 0.0, "spare_share": 1.0, "launch_us": 2.0 * ALONE_US,
+    },
+    f"flashinfer_fiprefill/{TENSOR_MEMORY}": FLASHINFER_OWN,
+    f"torch_flow_flashinfer/{TENSOR_MEMORY}": {
+        "kv8_casts": 2.0, "launch_us": _PRIORS["launch_us"].value,
+    },
+}  # fmt: skip
 
 #: Of encoders, which have no cache to write: TensorRT-LLM's two kernels more and its pass are those of
 #: prefill; its kernels for Hopper pad heads to a power of two (cpp/kernels/fmha_v2/src/fmha/warpspec,

@@ -24,8 +24,14 @@ KERNEL_DIMS = (32.0, 64.0, 96.0, 128.0, 192.0, 256.0)
 
 #: Values of ``by_head``: whose kernels size their tiles. [1] By definition here.
 FLASH_3, SGLANG_TRITON, VLLM_TRITON, TRTLLM_WARPS, FLASHINFER = 1.0, 2.0, 3.0, 4.0, 5.0
-#: The one that is SGLang's Triton kernel without a cache. [1] By definition here.
-SGLANG_ENCODER = 6.0
+#: The one that is SGLang's Triton kernel without a cache, and kernels that keep results in tensor memory.
+#: [1] By definition here.
+SGLANG_ENCODER, TENSOR_TILES = 6.0, 7.0
+#: Queries of a tile in tensor memory, one to a lane, which beside its results holds the scores of as many
+#: keys, each a word of 4 bytes; and the tiles a block takes at once where two fit. [rows], [B], [tiles] By
+#: definition of NVIDIA's PTX ISA, ``tcgen05``, and of Dao-AILab/flash-attention,
+#: ``flash_attn/cute/flash_fwd_sm100.py`` (``q_stage``, ``tmem_total``).
+_LANES, _WORD_BYTES, _AT_ONCE = 128.0, 4.0, 2.0
 #: Queries and keys of a tile of SGLang's Triton kernel for heads to 128, to 256, and above, by the first
 #: figure of the compute capability. [tokens] By definition of sgl-project/sglang,
 #: ``layers/attention/triton_ops/extend_attention.py``.
@@ -99,6 +105,8 @@ def tile_sizes(s: Scores, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
         return _trtllm_warps(s, gpu)
     if whose == FLASHINFER:
         return _flashinfer(s, gpu)
+    if whose == TENSOR_TILES:
+        return _tensor_tiles(s, gpu), KEY_TILE * ones
     return c["query_tile"] * ones, KEY_TILE * ones
 
 
@@ -123,6 +131,13 @@ def _trtllm_warps(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
     sizes = np.where(split_heads[:, None], _sized(s.head_dim, _WARPS_PARTS), _sized(s.head_dim, _WARPS_WHOLE))
     sizes = np.where((s.size <= 1.0)[:, None], _sized(s.head_dim, _WARPS_FP8), sizes)
     return sizes[:, 0], sizes[:, 1]
+
+
+def _tensor_tiles(s: Scores, gpu: Gpu) -> Floats:
+    """Return the queries that a block takes at once: two tiles where tensor memory holds both. [tokens]"""
+    columns = gpu.tensor_memory_bytes_per_sm / (_LANES * _WORD_BYTES)
+    both = _AT_ONCE * (_LANES + s.value_dim) <= columns
+    return _LANES * np.where(both, _AT_ONCE, 1.0)
 
 
 def _flashinfer(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
