@@ -170,8 +170,8 @@ def _scoped(
             w.base[:, None],
             w.head[:, None],
             Criteria(request.basis, request.spread(w.metric, w.scope), within=np.array([w.within])),
-            np.array([w.model_error(pairs)])
-            if request.basis == "predicted" or (request.basis == "anchored" and w.metric != "time")
+            np.array([w.open_share if request.basis == "measured" else w.model_error(pairs)])
+            if request.basis == "predicted" or w.metric != "time"
             else None,
         )
         for w in scoped_figures

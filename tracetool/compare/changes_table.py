@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetool.compare.idle_groups import idle_changes
 from tracetool.compare.matched import CAUSES, pair_half_width
+from tracetool.compare.readings_error import readings_error
 from tracetool.compare.scopes import FIGURES, LEAST_SHARE
 from tracetool.compare.sides import Side
 from tracetool.compare.significance import (
@@ -141,7 +142,8 @@ def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, criteria
         for s in sides
     ]
     noise = within(step_sums(sides, members, len(names)), FIGURES["energy"], len(names))
-    return _with_verdicts(_with_means(table, figures), figures, replace(criteria, within=noise))
+    open_j = readings_error(sides, members, len(names))
+    return _with_verdicts(_with_means(table, figures), figures, replace(criteria, within=noise), open_j)
 
 
 def _kernels(
@@ -179,7 +181,8 @@ def _kernels(
         )
         figures.append(_per_run(rows, numbers, len(side.runs)))
     noise = within(step_sums(sides, members, len(numbers)), FIGURES["energy"], len(numbers))
-    return _with_verdicts(_with_means(table, figures), figures, replace(criteria, within=noise))
+    open_j = readings_error(sides, members, len(numbers))
+    return _with_verdicts(_with_means(table, figures), figures, replace(criteria, within=noise), open_j)
 
 
 def _places(labels: Sequence[Any], kind: Any) -> pl.DataFrame:
@@ -211,15 +214,20 @@ def _with_means(rows: pl.DataFrame, figures: list[dict[str, Floats]]) -> pl.Data
     )
 
 
-def _with_verdicts(rows: pl.DataFrame, figures: list[dict[str, Floats]], criteria: Criteria) -> pl.DataFrame:
+def _with_verdicts(
+    rows: pl.DataFrame, figures: list[dict[str, Floats]], criteria: Criteria, open_j: Floats | None = None
+) -> pl.DataFrame:
+    """Return rows with changes and verdicts; ``open_j`` is what readings leave open of measured ones. [J]"""
     if not rows.height:
         return rows
     base, head = figures[0]["energy_j"], figures[1]["energy_j"]
-    error = None
+    error_j = open_j
     if criteria.basis != "measured":
-        base_means = base.mean(axis=0)
-        half = rows["error_j"].fill_null(0.0).to_numpy()
-        error = np.divide(half, base_means, out=np.zeros_like(base_means), where=base_means > 0) / Z90
+        error_j = rows["error_j"].fill_null(0.0).to_numpy() / Z90
+    base_means = base.mean(axis=0)
+    error = None
+    if error_j is not None:
+        error = np.divide(error_j, base_means, out=np.zeros_like(base_means), where=base_means > 0)
     means = base.mean(axis=0), head.mean(axis=0)
     heavy = np.any([m >= LEAST_SHARE * m.sum() for m in means], axis=0)
     effects = with_joint_intervals(effects_of(base, head, criteria, error), figures_together(heavy))

@@ -12,6 +12,7 @@ import polars as pl
 
 from tracetool.compare.diff_run import measured_energy
 from tracetool.compare.idle_groups import GAP_KEY, idle_groups
+from tracetool.compare.readings_error import ReadingsError
 from tracetool.compare.sides import GROUP, IDENTITY, RunClasses, count_steps, run_classes
 from tracetool.compare.steps import Steps, step_times
 from tracetool.compare.table_side import table_classes
@@ -242,8 +243,15 @@ def load_run(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]
         clock_mhz=float(clock_mhz),
         steps_taken=_steps(run, classes, group) if steps and not as_predicted else None,
         idle=idle_groups(run, reading.by, reading.depth, watts) if GAP_KEY in reading.by else None,
+        open_energy=_open_energy(run, reading, classes) if basis == "measured" else None,
     )
     return LoadedRun(classes_of_run, basis, classes["signature"], run, notes, _clock_recorded(run), modeled)
+
+
+def _open_energy(run: Run, reading: Reading, classes: pl.DataFrame) -> ReadingsError | None:
+    """Return what the log leaves open of the measured energies of a run's classes."""
+    attribution, *_ = measured_energy(run, gpu=reading.gpu)
+    return None if attribution is None else ReadingsError.of(attribution, classes)
 
 
 def _clock_recorded(run: Run) -> bool:

@@ -12,6 +12,7 @@ import polars as pl
 
 from tracetool.compare.idle_groups import idle_figures
 from tracetool.compare.matched import model_error_j
+from tracetool.compare.readings_error import readings_error
 from tracetool.compare.sides import Side
 from tracetool.compare.steps import Figure, step_sums, within
 from tracetool.compare.thresholds import Threshold
@@ -44,6 +45,7 @@ class ScopeFigure:
     head: Floats
     within: float  # relative variance the steps of a run leave in its mean
     classes: dict[str, list[str]]  # per kind of label (family, name) the texts it covers
+    open_share: float = 0.0  # standard error that readings leave in its change, relative to the base
 
     def model_error(self, pairs: pl.DataFrame) -> float:
         """Return the model's standard error of the change, relative to the base."""
@@ -130,7 +132,10 @@ def _figure(
     base, head = (_per_run(side, inside, threshold.metric) for side in sides)
     members = [s.classes.filter(inside).select("class", pl.lit(0, pl.Int64).alias("at")) for s in sides]
     noise = float(within(step_sums(sides, members, 1), FIGURES[threshold.metric], 1)[0])
-    return ScopeFigure(threshold.metric, scope, threshold.limit, base, head, noise, classes)
+    open_j = readings_error(sides, members, 1) if threshold.metric != "time" else None
+    base_j = float(_per_run(sides[0], inside, "energy").mean())
+    open_share = float(open_j[0]) / base_j if open_j is not None and base_j > 0 else 0.0
+    return ScopeFigure(threshold.metric, scope, threshold.limit, base, head, noise, classes, open_share)
 
 
 def family_figures(sides: tuple[Side, Side]) -> Mapping[str, tuple[Floats, Floats, Floats]]:

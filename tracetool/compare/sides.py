@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.compare.readings_error import ReadingsError
 from tracetool.compare.steps import Steps, instance_free_name, run_steps
 from tracetool.core.interval import ENDS
 from tracetool.tables.list_columns import shape_texts
@@ -63,6 +64,8 @@ class RunClasses:
         What each step took, where the run names steps.
     idle : DataFrame, optional
         ``name``, and shares of the gaps' time and energy, where runs are compared by gap.
+    open_energy : ReadingsError, optional
+        What the power log leaves open of the energies, where they are measured.
     """
 
     label: str
@@ -76,6 +79,7 @@ class RunClasses:
     clock_mhz: float
     steps_taken: Steps | None = None
     idle: pl.DataFrame | None = None
+    open_energy: ReadingsError | None = None
 
     def scaled(self, units: float) -> pl.DataFrame:
         """Return the classes with their sums divided by ``units``."""
@@ -99,7 +103,12 @@ class Side:
     gap_j: tuple[float, ...]
     span_s: tuple[float, ...]
     units: float  # of the first run, whose sequence it is
-    first_run_classes: pl.Series  # the class of each row of the first run's classes
+    placed: tuple[pl.Series, ...]  # the class of each row of each run's classes
+
+    @property
+    def first_run_classes(self) -> pl.Series:
+        """The class of each row of the first run's classes."""
+        return self.placed[0]
 
     @property
     def keys(self) -> Mapping[str, str]:
@@ -264,5 +273,5 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
         tuple(r.gap_j / u for r, u in zip(runs, divide, strict=True)),
         tuple(r.span_s / u for r, u in zip(runs, divide, strict=True)),
         divide[0],
-        placed[0],
+        tuple(placed),
     )

@@ -186,7 +186,7 @@ def widened(effects: Effects, error: Floats, basis: str) -> Effects:
 
 
 def effects_of(base: Floats, head: Floats, criteria: Criteria, model_error: Floats | None = None) -> Effects:
-    """Return the effects on k figures: from runs, from the model's error, or both.
+    """Return the effects on k figures: from runs, from the error of the model or of readings, or both.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def effects_of(base: Floats, head: Floats, criteria: Criteria, model_error: Floa
     criteria : Criteria
         ``predicted`` figures have no run-to-run spread: their error is the model's alone.
     model_error : array, shape (k,), optional
-        Standard error the model adds, relative to the base.
+        Standard error that the model, or readings of measured figures, add, relative to the base.
     """
     error = np.zeros(base.shape[1]) if model_error is None else model_error
     if criteria.basis == "predicted":
@@ -203,7 +203,10 @@ def effects_of(base: Floats, head: Floats, criteria: Criteria, model_error: Floa
         change = np.divide(y, x, out=np.full_like(x, np.nan), where=x > 0) - 1.0
         return given_error(change, error, "the model's error")
     effects = compare_means(base, head, criteria.spread, criteria.within)
-    return effects if model_error is None or not error.any() else widened(effects, error, "the model's error")
+    if criteria.basis == "measured":  # one recording beside itself: readings leave nothing open of no change
+        error = np.where(effects.error > 0.0, error, 0.0)
+    source = "what the readings leave open" if criteria.basis == "measured" else "the model's error"
+    return effects if model_error is None or not error.any() else widened(effects, error, source)
 
 
 def chances(effects: Effects) -> Floats:
