@@ -13,6 +13,7 @@ from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.measure.fingrav.campaign import Profiled, profile_runs, profile_tables, summary
+from tracetool.measure.fingrav.run_trends import samples_of_interest
 from tracetool.tables.activity_table import holds_activity
 from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.schema import load_schema
@@ -31,7 +32,11 @@ class Profile(Charted):
     kernel : str
         Its name.
     curves : DataFrame
-        Power [W] over the phase of one execution, per kind and component, with 90 % bands.
+        Power [W] over the phase of one execution, and over that of a run, per kind and component, with 90 %
+        bands.
+    samples : DataFrame
+        The samples of interest behind each curve: time of interest [us] since the execution's begin, or the
+        run's, and power [W].
     summary : DataFrame
         Mean power [W] and energy [J] of each curve.
     """
@@ -47,6 +52,11 @@ class Profile(Charted):
     def curves(self) -> pl.DataFrame:
         """Power over one execution."""
         return self.profiled.frame
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        """One row per sample of interest."""
+        return samples_of_interest(self.profiled.profile)
 
     @property
     def summary(self) -> pl.DataFrame:

@@ -53,9 +53,24 @@ def test_a_campaign_in_tables(tables: dict[str, Path], capsys: pytest.CaptureFix
     frame = pl.read_parquet(out)
     assert set(frame["component"]) == {"total", "xcd", "iod", "hbm"}
     assert (frame["power_low_w"] <= frame["power_high_w"]).all()
+    over_run = frame.filter((pl.col("kind") == "run") & (pl.col("component") == "xcd"))
+    assert over_run["time_us"][-1] == pytest.approx(1e3 * told["run"][0]["length_ms"])
+    assert over_run["power_w"][-1] == pytest.approx(0.62 * 600.0, rel=0.08)  # the last one's tail
+    assert [r["component"] for r in told["run"]] == ["total", "xcd", "iod", "hbm"]
+    assert told["run"][0]["first_w"] > 1.05 * told["run"][0]["last_w"]  # warming up overshoots
     drawn = picture.read_text("utf-8")
     assert drawn.startswith("<!doctype html>")
     assert "steady power (SSP) from here" in drawn
+
+
+def test_samples_of_interest_are_those_behind_the_curves(tables: dict[str, Path]) -> None:
+    found = profile(tables["executions"], power=tables["samples"], sync=tables["sync"])
+    counts = {(p["kind"], p["component"]): p["samples"] for p in found.summary.to_dicts()}
+    steady = found.samples.filter((pl.col("kind") == "ssp") & (pl.col("component") == "total"))
+    assert steady.height == counts["ssp", "total"]
+    assert steady["time_us"].is_between(0.0, 100.0).all()
+    assert steady["power_w"].mean() == pytest.approx(600.0, rel=0.1)
+    assert set(found.samples["kind"]) >= {"sse", "ssp", "run"}
 
 
 def test_samples_on_the_gpus_clock_need_sync_points(tables: dict[str, Path]) -> None:

@@ -18,6 +18,7 @@ from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.deconvolve import GOAL, Deconvolution
 from tracetool.measure.fingrav.interleaving import Activities, Interleaving, interleaving
 from tracetool.measure.fingrav.profile import fine_profile
+from tracetool.measure.fingrav.run_trends import run_record, run_rows, run_trends
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -60,6 +61,7 @@ class Profiled:
                 }
                 for c in p.curves
             ],
+            "run": [run_record(trend) for trend in run_trends(p)],
             "deconvolution": None
             if p.deconvolution is None
             else _deconvolution_record(p.deconvolution, identifiable=p.shape_identifiable),
@@ -183,6 +185,7 @@ def _profiled(
         )
         for c in profile.curves
     ]
+    frames += [run_rows(name, trend) for trend in run_trends(profile)]
     all_notes = list(notes)
     if profile.deconvolution is not None:
         all_notes.append(_deconvolution_note(profile, profile.deconvolution))

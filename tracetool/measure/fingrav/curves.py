@@ -41,6 +41,7 @@ class RunTrend:
     high_w: Floats
     sample_time_s: Floats
     sample_w: Floats
+    component: str = "total"  # or a part the logger reports
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class FineProfile:
     deconvolution: Deconvolution | None = (
         None  # the profile from an averaging sampler; None for an instantaneous one
     )
+    component_trends: tuple[RunTrend, ...] = ()  # over a run, of the parts the logger reports
 
     @property
     def shape_identifiable(self) -> bool:

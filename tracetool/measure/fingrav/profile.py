@@ -95,6 +95,7 @@ def fine_profile(
         _run_trend(golden_samples, golden),
         float(outliers.sum() / max((executions.position >= sse).sum(), 1)),
         deconvolution,
+        tuple(_run_trend(golden_samples, golden, c) for c in samples.power_w if c != "total"),
     )
 
 
@@ -137,7 +138,7 @@ def _outliers(golden_samples: GoldenSamples, outliers: Bools) -> Curve | None:
     )
 
 
-def _run_trend(golden_samples: GoldenSamples, golden: Bools) -> RunTrend:
+def _run_trend(golden_samples: GoldenSamples, golden: Bools, component: str = "total") -> RunTrend:
     """Power over the time of a run: the degree-4 trend of FinGraV's figures."""
     executions, samples, grid, seed = (
         golden_samples.executions,
@@ -157,12 +158,13 @@ def _run_trend(golden_samples: GoldenSamples, golden: Bools) -> RunTrend:
     length = float(np.median((final - first)[golden])) if golden.any() else 1.0
     since = samples.time_s - first[owner]
     within &= since <= length
-    power = samples.power_w["total"]
+    power = samples.power_w[component]
+    within &= np.isfinite(power)
     if within.sum() < 8:
         none = np.zeros(0)
-        return RunTrend(none, none, none, none, since[within], power[within])
+        return RunTrend(none, none, none, none, since[within], power[within], component)
     basis = polynomial()
     trend = fit_trend(basis.at(since[within] / length), power[within], owner[within], basis, seed=seed)
     phase = np.linspace(0.0, 1.0, grid)
     mid, low, high = trend.at(phase)
-    return RunTrend(phase * length, mid, low, high, since[within], power[within])
+    return RunTrend(phase * length, mid, low, high, since[within], power[within], component)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
+from tracetool.core.interval import Z90
 from tracetool.core.number_text import counted
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis, polynomial, spline
@@ -23,6 +24,9 @@ POWER_TOLERANCE = 0.02
 _SETTLE = (1.5, 5.0, 15.0, 50.0)
 #: Samples a profile needs; of an averaging sampler those that hold this much of golden executions.
 _FEWEST, _HELD = 5, 0.2
+#: Power where an execution begins and ends, which no sample shows, differs from that beside it by this
+#: share. [1] A prior: kernels fill the GPU and drain it there.
+_EDGE_SD = 0.05
 #: Samples from which on several time constants of settling are fitted.
 _MANY = 60
 
@@ -184,6 +188,18 @@ def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
     return excess, min(ssp, last), ssp <= last
 
 
+def _edges_sd_w(golden_samples: GoldenSamples, fit: Fit, mean_w: float) -> float:
+    """Return how far off the mean is for the edges of executions, where samples were left out. [W]
+
+    They lie within two standard errors of their times from an edge; averaging samplers see edges too.
+    """
+    if fit.deconvolution is not None:
+        return 0.0
+    duration_s = float(np.median(golden_samples.executions.duration_s[golden_samples.inside]))
+    unseen = min(2.0 * golden_samples.samples.error_s / duration_s, 0.5)  # at either end
+    return _EDGE_SD * abs(mean_w) * unseen * float(np.sqrt(2.0))
+
+
 def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: str, position: int) -> Curve:
     """Return a component's profile at a position: the settled one plus its power above steady."""
     placed, samples, inside, sse = (
@@ -208,6 +224,8 @@ def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: s
     else:
         middle, straight, copies = middle + extra, straight + extra, copies + more[:, None]
     means = means + more
+    mean_w, edges_w = steady + extra, Z90 * _edges_sd_w(golden_samples, fit, steady + extra)
+    mean_low_w, mean_high_w = (float(q) for q in np.percentile(means, [5.0, 95.0]))
     low, high = np.percentile(copies, [5.0, 95.0], axis=0)
     at = golden_samples.executions.position[placed.execution]
     chosen = inside[placed.execution] & ((at == sse) if kind == "sse" else (at >= position))
@@ -225,9 +243,9 @@ def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: s
         low,
         high,
         straight,
-        steady + extra,
-        float(np.percentile(means, 5.0)),
-        float(np.percentile(means, 95.0)),
+        mean_w,
+        mean_w - float(np.hypot(mean_w - mean_low_w, edges_w)),
+        mean_w + float(np.hypot(mean_high_w - mean_w, edges_w)),
         overlapping,
         placed.end[chosen],
         samples.power_w[component][placed.sample[chosen]],
