@@ -15,7 +15,7 @@ from tests.compare.folders import write_folder
 from tests.compare.sides import NO_CLOCKS, STEP, make_run, side
 from tracetool.compare.accuracy import breaches, compare_signatures
 from tracetool.compare.baseline import add_baseline
-from tracetool.compare.baseline_store import _require_steps
+from tracetool.compare.baseline_checks import check_steps
 from tracetool.compare.changes import DiffRequest, _scoped, compare_sides
 from tracetool.compare.changes_table import _SUMS, _kernels
 from tracetool.compare.diff_run import without_waits
@@ -63,9 +63,9 @@ def test_a_baseline_whose_steps_have_no_number_or_no_time_is_refused(
     def stored(steps: list[float], times: list[float]) -> pl.DataFrame:
         return pl.DataFrame({"step": [steps], "step_time_s": [times], "time_s": [3.0]})
 
-    _require_steps(stored([0, 1], [0.1, 0.2]), header)
+    check_steps(stored([0, 1], [0.1, 0.2]), header)
     with pytest.raises(ValueError, match="steps without a number"):
-        _require_steps(stored(steps, times), header)
+        check_steps(stored(steps, times), header)
 
 
 def test_a_collective_launched_once_waited_all_its_wait() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -19,15 +18,15 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from tracetool.compare.baseline_checks import check_stored
 from tracetool.compare.run_side import Basis, LoadedRun
-from tracetool.compare.sides import FIGURES, GROUP, IDENTITY, RunClasses
+from tracetool.compare.sides import RunClasses
 from tracetool.compare.steps import Steps
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import text_name
 from tracetool.tables.library_output import muted_panics
 from tracetool.tables.run import tool_version
 from tracetool.tables.table_file import FAULTS, fault_of
-from tracetool.tables.table_list import LARGEST_FIGURE
 from tracetool.tables.write import aside_file
 
 SCHEMA: Final = "baseline/1"
@@ -155,7 +154,7 @@ class Store:
         try:
             with self._files.open_input_file(entry.path) as f, muted_panics():
                 frame = pl.read_parquet(io.BytesIO(f.read()))
-            _require_whole(frame, header)
+            check_stored(frame, header)
             classes = frame.drop("places", "step", "step_time_s", strict=False)
             rows = frame.select(pl.int_range(pl.len()).alias("row"), "places").explode("places").drop_nulls()
             ordered = rows.sort("places").select(
@@ -259,62 +258,6 @@ class Store:
     def remove(self, entry: Entry) -> None:
         """Delete a stored run."""
         self._files.delete_file(entry.path)
-
-
-#: Least time, energy, count or clock a baseline may state, but for none. [s], [J], [1], [MHz] A prior: a
-#: kernel takes more than a femtosecond.
-_LEAST = 1e-15
-
-
-def _require_whole(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
-    """Raise ValueError, which names the fault, unless classes, places and steps are those of one run."""
-    for name in (*IDENTITY, "family", "kind", *({GROUP} & set(frame.columns))):
-        if frame.schema.get(name) != pl.String or frame[name].null_count():
-            raise ValueError(f"column {name} is not text")
-    for name in FIGURES:
-        if frame.schema.get(name) != pl.Float64 or frame[name].is_infinite().any():
-            raise ValueError(f"column {name} is not of finite numbers")
-        _require_sane(name, frame[name])
-    if frame["launches"].is_nan().any():
-        raise ValueError("launches without a number")
-    if not frame.height or not (frame["time_s"].is_finite() & (frame["time_s"] >= 0)).all():
-        raise ValueError("no classes, or times that are none")
-    _require_header(header)
-    places = frame["places"].explode().drop_nulls()
-    if not places.dtype.is_integer() or not np.array_equal(places.sort().to_numpy(), np.arange(len(places))):
-        raise ValueError("launches without a place, or two at one")
-    if "step" in frame.columns:
-        _require_steps(frame, header)
-
-
-def _require_header(header: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the numbers and settings in a baseline's header are possible."""
-    if not all(math.isfinite(header[name]) for name in ("gap_s", "gap_j", "span_s")):
-        raise ValueError("gaps or span are not finite")
-    for name in ("gap_s", "gap_j", "span_s", "steps", "clock_mhz"):
-        _require_sane(name, pl.Series([header[name]], dtype=pl.Float64))
-    if not all(isinstance(value, str) for value in header["keys"].values()):
-        raise ValueError("settings that are no text")
-
-
-def _require_steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError unless steps are numbered and have their times."""
-    steps, times = frame["step"].explode(), frame["step_time_s"].explode()
-    if not steps.dtype.is_integer() or times.dtype != pl.Float64 or not (steps >= 0).all():
-        raise ValueError("steps without a number")
-    if ((frame["step_time_s"].list.sum() > 0) & (frame["time_s"] <= 0)).any():
-        raise ValueError("steps of classes without time")
-    _require_sane("step_time_s", times)
-    if not isinstance(header["step_span_s"], list):
-        raise TypeError("steps without their spans")
-    _require_sane("step_span_s", pl.Series(header["step_span_s"], dtype=pl.Float64))
-
-
-def _require_sane(name: str, figures: pl.Series) -> None:
-    """Raise ValueError where a figure is larger or smaller than any measurement, but for none at all."""
-    sizes = figures.drop_nans().abs()
-    if ((sizes > LARGEST_FIGURE) | ((sizes > 0.0) & (sizes < _LEAST))).any():
-        raise ValueError(f"{name} holds what nobody measured")
 
 
 def _steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> Steps | None:
