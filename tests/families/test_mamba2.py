@@ -55,6 +55,16 @@ def test_a_token_alone_reads_and_writes_its_state() -> None:
     assert work.dram_bytes[0] < 1.2 * 2 * 2 * 32 * 64 * 64 * 128
 
 
+def test_states_pass_in_the_format_they_are_kept_in() -> None:
+    """Twice the bytes in fp32, of decoded tokens; scans in chunks pass them in fp32 whatever is kept."""
+    token = {"phase": "decode", "seq_len": 1, "batch": 32}
+    states = 32 * 64 * 64 * 128
+    wide, narrow = (count_work(_rows(**token, state_dtype=d), GPU).dram_bytes[0] for d in ("fp32", "bf16"))
+    assert wide - narrow == 2 * 2 * states
+    assert narrow == count_work(_rows(**token), GPU).dram_bytes[0]
+    assert count_work(_rows(state_dtype="fp32"), GPU).dram_bytes[0] == count_work(_rows(), GPU).dram_bytes[0]
+
+
 def test_the_convolution_alone_passes_its_channels_twice() -> None:
     work = count_work(_rows(implementation="causal_conv1d_fn"), GPU)
     assert work.dram_bytes[0] == 2 * 2 * 4 * 4096 * (64 * 64 + 2 * 8 * 128)

@@ -8,6 +8,7 @@ import tracetool as tt
 from tracetool.forecast.case import Division
 from tracetool.forecast.config import read_model
 from tracetool.forecast.memory import activation_bytes, largest_batch, request_bytes
+from tracetool.forecast.model_names import named_models
 from tracetool.forecast.passes import Parallel
 from tracetool.forecast.pricing import Row
 from tracetool.forecast.replica_memory import context_room
@@ -32,8 +33,8 @@ def test_requests_that_keep_nothing_have_no_largest_batch() -> None:
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-12b", "gpt-oss-20b", "nemotron-nano-9b-v2"])
 @pytest.mark.parametrize("context", [100.0, 900.0, 1500.0, 20000.0])
-def test_the_room_of_a_request_is_filled_by_its_tokens(model: str, context: float) -> None:
-    """Also where windows are not full: what is left of a request's room holds as many tokens as fill it."""
+def test_the_space_of_a_request_is_filled_by_its_tokens(model: str, context: float) -> None:
+    """Also where windows are not full: the space of a request holds as many tokens as fill it."""
     of, parallel = read_model(model), Parallel(tp=2)
     free = 32 * request_bytes(of, parallel, context)
     assert context_room(of, Division(parallel, 1), 32, free) == pytest.approx(context)
@@ -46,3 +47,17 @@ def test_keys_of_more_requests_than_fit_fill_the_memory() -> None:
     for name in ("memory_gib", "itl_ms", "tokens_per_s"):
         values = [row[name] for row in rows]
         assert values == sorted(values)
+
+
+def test_states_pass_in_the_format_the_memory_counts() -> None:
+    """Nemotron keeps states in fp32 unless its configuration states another: memory and steps tell alike."""
+    fields = {**named_models()["nemotron-nano-12b-v2"]}
+    case = {"gpu": "h100-sxm", "mode": "decode", "isl": 400, "osl": 400, "bs": 128}
+    wide, narrow = (
+        tt.forecast({**fields, "mamba_ssm_cache_dtype": dtype}, **case).frame.to_dicts()[0]
+        for dtype in ("float32", "bfloat16")
+    )
+    assert tt.forecast(fields, **case).frame.to_dicts()[0]["itl_ms"] == wide["itl_ms"]
+    more_bytes = (wide["memory_gib"] - narrow["memory_gib"]) * 2**30
+    least_ms = 2 * more_bytes / 3.35e12 * 1e3  # read and written at the peak of an H100's memory
+    assert least_ms < wide["itl_ms"] - narrow["itl_ms"] < 1.5 * least_ms

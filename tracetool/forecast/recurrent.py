@@ -12,6 +12,8 @@ from tracetool.forecast.passes import Parallel, Step
 
 _MAMBA2: Final = "mamba2"
 _GDN: Final = "gdn"
+#: A number of 16 bits. [B] By definition.
+_SIXTEEN_BITS: Final = 2.0
 
 
 def _phases(step: Step) -> list[tuple[str, float, float]]:
@@ -71,7 +73,8 @@ class Mamba2(Part):
             "d_state": float(self.state), "n_groups": float(divided(self.groups, tp)),
             "d_conv": float(self.width), "chunk_size": float(self.chunk), "d_model": float(self.hidden),
         }  # fmt: skip
-        return _per_phase(_MAMBA2, self.name, step, sizes)
+        state_dtype = "fp32" if self.state_bytes_each > _SIXTEEN_BITS else step.dtype
+        return [{**row, "state_dtype": state_dtype} for row in _per_phase(_MAMBA2, self.name, step, sizes)]
 
     def _channels(self, tp: int) -> int:
         return divided(self.heads, tp) * self.head_dim + 2 * divided(self.groups, tp) * self.state

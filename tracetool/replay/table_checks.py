@@ -158,7 +158,9 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         If a row is missing a column its op needs, or a value cannot be used.
     """
     column_names = operator_table_columns()
-    columns = _dtypes(name, _dtypes(name, _columns(name, frame, column_names), "dtype"), "kv_dtype")
+    columns = _columns(name, frame, column_names)
+    for column in ("dtype", "kv_dtype", "state_dtype"):
+        columns = _dtypes(name, columns, column)
     operator_names = columns["op"].str.to_lowercase()
     unknown = ~operator_names.is_in(list(OPERATORS)).fill_null(value=False)
     if unknown.any():

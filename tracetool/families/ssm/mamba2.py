@@ -56,6 +56,7 @@ class Layers:
     groups: Floats
     chunk: Floats
     size: Floats  # of an element of activations [B]
+    state_size: Floats  # of a number of the states that tokens alone read and write [B]
     update: Bools  # one token a sequence
     scans: Bools  # the scan is asked for, not the convolution alone
     convolves: Bools  # the convolution is asked for, not the scan alone
@@ -83,6 +84,7 @@ def layers(rows: OperatorColumns) -> Layers:
     length = rows.number("seq_len", 1.0)
     heads, head_dim = rows.number("nheads"), rows.number("head_dim")
     state, groups = rows.number("d_state"), rows.number("n_groups", 1.0)
+    words, stated = dtype_of(rows, "bf16"), rows.text("state_dtype")
     return Layers(
         sequences=rows.number("batch", 1.0),
         tokens=tokens_of(rows),
@@ -91,7 +93,8 @@ def layers(rows: OperatorColumns) -> Layers:
         state=state,
         groups=groups,
         chunk=np.minimum(rows.number("chunk_size", 256.0), np.maximum(length, 1.0)),
-        size=element_bytes(dtype_of(rows, "bf16"), 2.0),
+        size=element_bytes(words, 2.0),
+        state_size=element_bytes(np.where(stated == "", words, stated).astype(object), 2.0),
         update=is_update(rows),
         scans=~is_conv1d(rows),
         convolves=is_conv1d(rows) | (rows.text("implementation") == ""),
@@ -117,7 +120,7 @@ def mamba2_work(of: Layers) -> Work:
         + of.tokens * channels * of.size
         + _FP32_BYTES * (2.0 * of.tokens * of.chunk * of.groups + 4.0 * chunks * states + 6.0 * decays)
     )
-    moved = np.where(of.update, inputs + 2.0 * of.tokens * states * of.size, moved)
+    moved = np.where(of.update, inputs + 2.0 * of.tokens * states * of.state_size, moved)
     chunked = of.scans & ~of.update
     tensor = np.where(chunked, product, 0.0)
     scanned = np.where(chunked, passing, np.where(of.scans, update, 0.0))

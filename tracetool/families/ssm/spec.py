@@ -25,7 +25,7 @@ SSM = Family(
         TableOperator(
             "mamba2",
             ("batch", "seq_len", "nheads", "head_dim", "d_state"),
-            ("phase", "num_tokens", "d_model", "d_conv", "n_groups", "chunk_size"),
+            ("phase", "num_tokens", "d_model", "d_conv", "n_groups", "chunk_size", "state_dtype"),
             dtype=False,
             choices={"phase": ("prefill", "decode", "context", "generation")},
         ),
