@@ -35,6 +35,14 @@ COMMANDS = {
     "roofline train": "energy",
     "roofline train --gemm": "energy",
     "attribute train --by gpu,range": "energy",
+    "attribute train --by family --price 0.3": "energy",
+    "attribute forward --by family": "energy",
+    "predict train --price 0.3 --power-over-time power.csv": "energy",
+    "summary train --price 0.3 --pue 1.2": "energy",
+    "diff forward train --by family": "energy",
+    "check forward --base train --by family": "energy",
+    "export train -o train.prom": "",
+    "diff train --by operator": "energy",
     "predict train --by gap,gpu": "energy",
     "diagnose runs.csv": "energy",
     "summary train": "energy",
@@ -59,6 +67,9 @@ COMMANDS = {
     "doctor": "",
     "classify --explain nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT": "",
 }
+#: An interval in a table or a sentence, and what is said of it before the first one.
+INTERVAL = re.compile(r"(\(<?-?[\d.,]+\.\.<?-?[\d.,]+\))")
+SAID_AS = ("90 %", "(range of pairs)")
 #: What tables of a command are about: from 80 columns on shown beside energy, whatever else is hidden.
 ABOUT = {
     "sweep train --clock 600:1950:150": ("slowdown",),
@@ -128,6 +139,8 @@ def test_every_command_fits_every_width(
         longest = max(text.splitlines(), key=len)
         assert len(longest) <= width, f"{width}: {longest}"
         assert word in text.split("hidden columns")[0]
+        before, interval, _ = INTERVAL.split(text, 1) if INTERVAL.search(text) else (text, "", "")
+        assert not interval or any(words in before for words in SAID_AS), f"{width}: {interval} of what?"
         for sentence in re.findall(r"^hidden columns.*(?:\n  .*)*", text, re.MULTILINE):
             assert not re.search(r"[:,]\s+energy( predicted)? \[", sentence), sentence
             hidden = re.split(r",\s+|: ", " ".join(sentence.split()))
