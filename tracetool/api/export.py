@@ -70,10 +70,11 @@ class Export(Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the notes and where the file is."""
-        from tracetool.report.sentences import write_line
+        from tracetool.report.sentences import open_console, say, write_line
 
+        screen = open_console()
         for note in self.notes:
-            write_line(note)
+            say(screen, f"note: {note}", "dim")
         write_line(str(self.path))
 
 

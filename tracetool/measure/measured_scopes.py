@@ -137,7 +137,7 @@ def scopes_line(scopes: Mapping[str, Mapping[str, Any]]) -> str:
         if name in scopes
     )
     ends = (number(run_scope[f"energy_{end}_j"]) for end in ("low", "high"))
-    return f"run: {number(run_scope['energy_j'])} J measured ({'..'.join(ends)}): {listed}"
+    return f"run: {number(run_scope['energy_j'])} J measured (90 %: {' to '.join(ends)}): {listed}"
 
 
 def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:

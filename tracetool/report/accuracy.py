@@ -85,7 +85,7 @@ def headline(accuracy: Accuracy) -> str:
         return f"Energy {predicted}, not measured; {time}"
     return (
         f"Energy {number(_f(row, 'energy_j'))} J measured"
-        f" ({number(_f(row, 'energy_low_j'), 3)}..{number(_f(row, 'energy_high_j'), 3)}),"
+        f" (90 %: {number(_f(row, 'energy_low_j'), 3)} to {number(_f(row, 'energy_high_j'), 3)}),"
         f" {predicted} ({_off(row['energy_error_pct'])}); {time}"
     )
 
@@ -106,7 +106,7 @@ def whole_line(accuracy: Accuracy) -> str:
         measured += f" measured, {number(_f(row, 'energy_j'))} J in the {covered_ms} ms that the log covers"
     predicted = f"{number(_f(row, 'time_predicted_ms'))} ms and {number(_f(row, 'energy_predicted_j'))} J"
     ends = (number(_f(row, f"energy_predicted_{end}_j"), 3) for end in ("low", "high"))
-    return f"All kernels: {measured}; {predicted} ({'..'.join(ends)}) predicted, unanchored"
+    return f"All kernels: {measured}; {predicted} (90 %: {' to '.join(ends)}) predicted, unanchored"
 
 
 def _f(row: dict[str, Any], key: str) -> float | None:

@@ -14,7 +14,7 @@ from tracetool.report.view import Block, Drawing, Fold, Grid, Line, View
 
 #: Headings of the comparisons.
 HEADERS: Final = {
-    "name": "comparison", "ratio": "energy x", "ratio_low": "from", "ratio_high": "to",
+    "name": "comparison", "ratio": "energy x (range of pairs)", "ratio_low": "from", "ratio_high": "to",
     "factor": "explains most", "less": "less in",
 }  # fmt: skip
 #: Rows of a table that a page shows.

@@ -75,8 +75,7 @@ def print_attributed(
 ) -> None:
     """Print the energy of the run and its scopes, the classes that ran, the windows and the notes."""
     screen = open_console()
-    if run_line := scopes_line(attribution.scopes):
-        say(screen, run_line)
+    say(screen, scopes_line(attribution.scopes) or "Measured energy (90 % interval)")
     ran = attribution.energy.filter(pl.col("duration_ns") > 0).sort(
         "energy_j", descending=True, nulls_last=True
     )

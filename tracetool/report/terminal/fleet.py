@@ -83,7 +83,8 @@ def print_answer(title: str, table: pl.DataFrame, written: Sequence[str | os.Pat
         )  # fmt: skip
     if "name" in shown.columns:
         shown = shown.with_columns(pl.col("name").fill_null("(not known)"))
-    say(screen, title if table.height else f"{title}: none", "bold")
+    bounded = " (90 % interval)" if any("_low" in column for column in table.columns) else ""
+    say(screen, f"{title}{bounded}" if table.height else f"{title}: none", "bold")
     if table.height:
         show_table(shown, console=screen, headers={"share_pct": "of all"})
     if "measured_pct" in table.columns and table["energy_j"].count():

@@ -253,4 +253,4 @@ def _print_cases(frame: pl.DataFrame) -> None:
     figures = [c for c in shown if c not in telling and c not in case_columns]
     figures.sort(key=lambda c: not c.startswith("energy"))
     alike = [c for c in case_columns if c not in telling]
-    show_table(frame.select(*telling, *figures, *alike), title="Forecasts", about=telling)
+    show_table(frame.select(*telling, *figures, *alike), title="Forecasts (90 % interval)", about=telling)

@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.core.interval import ENDS
 from tracetool.core.number_text import counted, number
 from tracetool.measure.host_energy import host_lines
+from tracetool.replay.energy_source import joules_by_source
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 from tracetool.report.terminal.cost import beside_energy, print_tariff
@@ -110,11 +111,22 @@ def print_budget(
         say(screen, f"wrote {path}")
 
 
+def _groups_line(grouped: EnergyBy) -> str:
+    """Return the energy of a run and by what it is divided, in a sentence."""
+    run_row = grouped.frame.row(-1, named=True)
+    by = f"by {', '.join(grouped.keys)}"
+    if run_row["energy_j"] is None:
+        return f"Energy {by} (90 % interval)"
+    joules = joules_by_source(run_row["energy_j"], run_row["source"], run_row["measured_j"] or 0.0)
+    return f"{joules} (90 %: {number(run_row['energy_low_j'])} to {number(run_row['energy_high_j'])}), {by}"
+
+
 def print_groups(
     grouped: EnergyBy, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
 ) -> None:
     """Print the groups of a run with most energy, the run, and what they rest on."""
     screen = open_console()
+    say(screen, _groups_line(grouped), "bold")
     rows = grouped.frame.drop("source", "measured_j", "unit", "^set_energy.*$").with_columns(
         pl.col("share") * 100.0
     )
