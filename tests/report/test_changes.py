@@ -64,6 +64,12 @@ def test_a_run_of_higher_power_is_a_regression_and_the_first_line_says_so(tmp_pa
     assert "smallest change this comparison could find" in made
 
 
+def test_a_cause_that_saves_energy_is_named_by_what_it_does() -> None:
+    sentence = why(compare(0.9, "energy=2%"))
+    assert "lower power -" in sentence
+    assert "higher power" not in sentence
+
+
 @pytest.mark.parametrize(("limits", "limited"), [("energy=5%", ["energy"]), (None, [])])
 def test_only_limits_that_were_set_are_called_so(
     tmp_path: Path, limits: str | None, limited: list[str]

@@ -161,7 +161,7 @@ def gain_basis(sensor: Sensor) -> str:
     return (
         f"other GPUs of this model, {sensor.source}"
         if gain_measured
-        else f"spread over models, {sensor.source}"
+        else f"spread of GPU models, {sensor.source}"
     )
 
 
@@ -173,7 +173,7 @@ def attribution_notes(observation: Observation, gpu_spec: Gpu | None) -> list[st
     sensor_note = (
         f"{observation.field} of {title}: {window},"
         f" an update every {observation.readings.update_s * 1e3:.1f} ms,"
-        f" gain {s.gain:.3f} ± {Z90 * s.gain_sd:.3f} ({gain_basis(s)})"
+        f" gain {s.gain:.3f} ± {Z90 * s.gain_sd:.3f} (90 %: {gain_basis(s)})"
     )
     moved = (
         f"timeline shifted by {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"

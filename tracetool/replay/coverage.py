@@ -181,12 +181,14 @@ def own_kernels_facts(
     }
     if cross_check.kernels < _FEW_KERNELS and not corrected:
         return [], record
+    measured = counted(cross_check.kernels, "measured kernel")
     by_model = f"{cross_check.model_error_pct:.3g} % by the model alone"
-    error = f"{cross_check.error_pct:.3g} % in the median ({by_model})"
-    if not corrected:
-        return [f"own kernels: leave-one-out error of {cross_check.kernels} measured ones {error}"], record
-    what = f"{counted(corrected, 'kernel')} corrected by {cross_check.kernels} measured ones of this run"
-    return [f"own kernels: {what}, leave-one-out error {error}"], record
+    if corrected:
+        what = f"own kernels: {counted(corrected, 'kernel')} corrected by {measured} of this run"
+    else:
+        what = f"own kernels: {measured} of this run"
+    error = f"{cross_check.error_pct:.3g} %"
+    return [f"{what}; each predicted from the others, they err by {error} in the median ({by_model})"], record
 
 
 def _pipe(pipe: str, gpu: Gpu) -> str:

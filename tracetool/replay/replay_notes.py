@@ -59,8 +59,8 @@ def _cap_note(replays: RunReplay) -> str:
     governor = replays.governed.governor
     middle, low, high = (s * 1e3 for s in (governor.time_constant_s, governor.low_s, governor.high_s))
     return (
-        f"the cap of {replays.cap.limit_w:.4g} W holds the mean power over {middle:.3g} ms ({low:.3g} to "
-        f"{high:.3g}, {governor.basis}): shorter bursts run at the clock asked for, above the cap"
+        f"the cap of {replays.cap.limit_w:.4g} W is on the mean power over {middle:.3g} ms ({low:.3g} to "
+        f"{high:.3g}, {governor.basis}): shorter bursts keep their clock and exceed it"
     )
 
 

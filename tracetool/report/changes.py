@@ -89,7 +89,7 @@ def headline(diff: RunDiff) -> str:
 def _modeled(diff: RunDiff) -> list[str]:
     if diff.modeled_pct is None:
         return []
-    return [f"The model sees {diff.modeled_pct:+.1f} % energy from the same times and work"]
+    return [f"Energy predicted from the recorded times and work: {diff.modeled_pct:+.1f} %"]
 
 
 def _together(diff: RunDiff) -> list[str]:
@@ -137,6 +137,12 @@ def why(diff: RunDiff) -> str:
 #: Share of the energy below which a change is rounding.
 _ROUNDING: Final = 1e-9
 _NOTHING: Final = "nothing changed"
+#: A cause in words, where it saves energy.
+_LESS: Final = {
+    "more work": "less work",
+    "longer duration": "shorter duration",
+    "higher power": "lower power",
+}
 
 
 def causes(diff: RunDiff) -> str:
@@ -145,7 +151,7 @@ def causes(diff: RunDiff) -> str:
     sure = _ROUNDING * max(abs(diff.metrics[0].base), abs(diff.metrics[0].head))
     shown = [(k, v) for k, v in diff.factors.items() if largest > sure and abs(v) >= 0.001 * largest]
     shown.sort(key=lambda kv: -abs(kv[1]))
-    return " · ".join(f"{k} {_joules(v)}" for k, v in shown) or _NOTHING
+    return " · ".join(f"{_LESS.get(k, k) if v < 0 else k} {_joules(v)}" for k, v in shown) or _NOTHING
 
 
 def _metrics(diff: RunDiff) -> pl.DataFrame:

@@ -161,9 +161,8 @@ def _telemetry(booked: Ledger) -> list[Finding]:
         *_, how = booked.cut.source.split(", ")
         sentences.append(f"{TELEMETRY}: no usable power log{part}, {number(open_j)} J are {how}")
     elif half > _WIDE * run_totals["energy_j"]:
-        sentences.append(
-            f"{TELEMETRY}: the log leaves {100 * half / run_totals['energy_j']:.0f} % of the joules open"
-        )
+        width_pct = 100.0 * half / run_totals["energy_j"]
+        sentences.append(f"{TELEMETRY}: the log gives the energy of the run to ±{width_pct:.0f} % (90 %)")
     if not booked.clock.stated:
         sentences.append(f"{TELEMETRY}: no clock logged, taken as {booked.clock.recorded_mhz:,.0f} MHz")
     if not sentences:

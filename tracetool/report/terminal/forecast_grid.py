@@ -68,7 +68,9 @@ def print_explored(grid: Grid, title: str) -> None:
     shown = valid if valid.height <= _SHOWN else valid.filter(notable)
     shown = _thinned(shown.sort(grid.latency, maintain_order=True))
     latency = _latency_head(grid).rpartition(" ")[0]
-    table = Table(title=f"{title}: Pareto-optimal in energy and L {latency}, T throughput; * best")
+    table = Table(
+        title=f"{title}: none beats L in energy and {latency}, nor T in energy and throughput; * best"
+    )
     _add_columns(table, grid)
     for row in shown.to_dicts():
         fronts = ("L" if row["pareto_latency"] else "") + ("T" if row["pareto_throughput"] else "")
@@ -76,7 +78,7 @@ def print_explored(grid: Grid, title: str) -> None:
     screen.print(table)
     if shown.height < valid.height:
         say(screen, f"{counted(valid.height - shown.height, 'more case')} (use -o FILE or --json)", "dim")
-    table = Table(title="Cases of least energy, of all or within the slowdown", all_with="--json")
+    table = Table(title="Best cases: of all, or within the slowdown allowed", all_with="--json")
     table.add_column("goal", rank=0)
     _add_columns(table, grid, fronts=False)
     goals: dict[tuple[str, ...], list[str]] = {}
@@ -87,7 +89,7 @@ def print_explored(grid: Grid, title: str) -> None:
     screen.print(table)
     for names in goals.values():
         if len(names) > 1:
-            say(screen, f"one case for {', '.join(names[:-1])} and {names[-1]}")
+            say(screen, f"the same case is best for {', '.join(names[:-1])} and {names[-1]}")
 
 
 def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
