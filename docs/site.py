@@ -72,6 +72,7 @@ MENU: dict[str, dict[str, str]] = {
     },
     "Families": {},
     "Reference": {
+        "Commands and options": "docs/commands.md",
         "Formats": "docs/formats.md",
         "Tables on disk": "docs/tables.md",
         "Kernel names": "docs/names.md",

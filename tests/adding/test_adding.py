@@ -112,6 +112,7 @@ ADDITIONS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "cli/test_every_command.py::test_help_has_an_example": "[toys]",
             "cli/test_every_command.py::test_every_option_is_explained": "[toys]",
+            "cli/test_every_command.py::test_every_command_has_the_usual_options": "[toys]",
             "cli/test_every_command.py::test_an_unknown_option_is_usage": "[toys]",
             "cli/test_documents.py::test_every_command_has_a_schema": "[toys]",
             "cli/test_every_command.py::test_help_of_the_whole_names_every_command": "",

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -166,3 +167,12 @@ def test_scripts_and_targets_of_pages_are_there() -> None:
         for target in re.findall(r"`make (\w+)`", text):
             assert f"\n{target}:" in makefile, f"{page.name}: make {target}"
     assert len(seen) > 40
+
+
+def test_the_page_of_commands_is_the_command_line() -> None:
+    spec = spec_from_file_location("docs_commands_page", ROOT / "docs" / "commands_page.py")
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/commands_page.py"

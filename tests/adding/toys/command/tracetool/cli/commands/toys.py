@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
-from tracetool.cli.output import JSON_OPTION
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
 
 @app.command(short_help="The toys there are.", epilog="Example: tracetool toys --json")
-def toys(as_json: bool = JSON_OPTION) -> None:
+def toys(
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
+    ),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
     """List the toys there are."""
     from tracetool.api.toys import toys as all_toys
-    from tracetool.cli.output import emit
+    from tracetool.cli.output import check_out, emit, save
 
-    emit(all_toys(), as_json=as_json)
+    check_out(out)
+    listed = all_toys()
+    save(listed, out)
+    emit(listed, as_json=as_json, quiet=quiet)
