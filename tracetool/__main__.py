@@ -20,6 +20,11 @@ def main() -> None:
         code = _command()
         lost = "its output may be cut short"
         code = _closed(code)
+    except EOFError:  # Python wrote a compiled file on a full disk
+        os.write(
+            2, b"error: a compiled file of this installation is cut short: remove its __pycache__ folders\n"
+        )
+        code = CANNOT
     except BaseException as error:  # no name is sure to be loaded when an interrupt comes
         if type(error).__name__ not in ("KeyboardInterrupt", "Terminated"):
             raise

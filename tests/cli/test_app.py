@@ -87,6 +87,22 @@ def test_every_failure_is_a_code_and_a_line(
     assert err.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("marshal data too short", "error: a compiled file"), ("cut", "error: internal fault: EOFError: cut")],
+)
+def test_the_end_of_a_file_is_no_interrupt(
+    text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise EOFError(text)
+
+    monkeypatch.delenv("TRACETOOL_DEBUG", raising=False)
+    monkeypatch.setattr("tracetool.tables.schema.schema_names", fail)
+    assert app.run(["schema"]) == 2
+    assert capsys.readouterr().err.strip().startswith(said)
+
+
 def test_an_interrupt_after_the_file_is_in_its_place_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +173,17 @@ def test_an_interrupt_while_it_loads_is_a_line_too(module: str) -> None:
     done = _interrupted_at(f"tracetool.{module}", signal.SIGINT)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "error: interrupted; nothing was written\n"
+
+
+def test_a_compiled_file_that_a_full_disk_cut_short_is_one_line() -> None:
+    program = (
+        "import sys\nclass Short:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'tracetool.cli.app': raise EOFError('marshal data too short')\n"
+        "sys.meta_path.insert(0, Short())\nfrom tracetool.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "__pycache__" in done.stderr
 
 
 @pytest.mark.parametrize("module", ["cli.streams", "cli.app"])

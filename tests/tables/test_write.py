@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +14,7 @@ import pytest
 from tracetool.core.errors import BadInput
 from tracetool.tables.run_folder import replaced_run
 from tracetool.tables.schema import load_schema
+from tracetool.tables.scratch import temporary_folder
 from tracetool.tables.write import aside_file, write_parquet
 
 
@@ -53,6 +57,42 @@ def test_a_folder_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
 def test_a_full_disk_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No space left"), aside_file(tmp_path / "x.csv"):
         raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("rows", [1, 100_000])
+def test_a_limit_of_size_is_told_by_the_system(rows: int) -> None:
+    """polars says of it that its own text is out of specification."""
+    program = (
+        "import resource, sys, tempfile\nfrom pathlib import Path\nimport polars as pl\n"
+        "from tracetool.tables.write import aside_file, write_parquet\n"
+        "folder = Path(tempfile.mkdtemp())\nframe = pl.DataFrame({'a': range(int(sys.argv[1]))})\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n"
+        "try:\n    with aside_file(folder / 'a.parquet') as path: write_parquet(frame, path)\n"
+        "except Exception as error: print(error.line(), list(folder.iterdir()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program, str(rows)], capture_output=True, text=True, check=True
+    )
+    assert "File too large (allow larger files (ulimit -f), or choose another place) []" in done.stdout
+
+
+_FULL = "No space left on device"
+
+
+@pytest.mark.parametrize(
+    "fault", [OSError(28, _FULL), pl.exceptions.ComputeError(f"underlying IO error: {_FULL} (os error 28)")]
+)
+def test_a_full_folder_for_temporary_files_is_named(
+    fault: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(BadInput, match=_FULL) as raised, temporary_folder():
+        raise fault
+    assert raised.value.file == str(tmp_path)
+    assert "TMPDIR" in raised.value.fix
+    with pytest.raises(FileNotFoundError), temporary_folder():
+        raise FileNotFoundError(2, "other faults are", "themselves")
     assert not list(tmp_path.iterdir())
 
 

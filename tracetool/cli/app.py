@@ -173,6 +173,8 @@ def _described(error: Exception) -> str:
     """Return one line about what no command foresaw."""
     if isinstance(error, MemoryError):
         return "out of memory; give a smaller input or a machine with more"
+    if isinstance(error, EOFError) and "marshal" in str(error):  # Python writes these and heeds no full disk
+        return "a compiled file of this installation is cut short: remove its __pycache__ folders"
     if isinstance(error, OSError):
         # What names no file failed at the output, but for a folder that was looked for and is not there.
         place = error.filename or ("" if error.errno == errno.ENOENT else "standard output")
@@ -213,7 +215,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(as_json, error.exit_code, error.message, error.fix, error.line(), error.file)
     except UsageFault as error:
         return _usage(error, as_json)
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # typer takes the end of any file for one of the keyboard
+            return _fail(as_json, EXIT_USAGE, _described(error.__cause__))
         return _stopped(as_json, signal.SIGINT)
     except Terminated as error:
         return _stopped(as_json, error.number)

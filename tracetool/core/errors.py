@@ -49,6 +49,14 @@ class TracetoolError(Exception):
         return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
 
 
+def system_fault(error: BaseException) -> int | None:
+    """Return the number of what the system refused, also where a library's text states it, else None."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    stated = None if isinstance(error, TracetoolError) else _OS_ERROR.search(str(error))
+    return int(stated[1] or stated[2]) if stated else None
+
+
 class BadInput(TracetoolError):  # noqa: N818 - reads as what it is at the raise
     """A file or value the tool cannot use: exit 2."""
 
@@ -60,14 +68,14 @@ class BadInput(TracetoolError):  # noqa: N818 - reads as what it is at the raise
         return error
 
     @classmethod
-    def unwritable(cls, path: str | os.PathLike[str], cause: OSError) -> BadInput:
+    def unwritable(
+        cls, path: str | os.PathLike[str], cause: Exception, instead: str = "choose another place"
+    ) -> BadInput:
         """Return the error for a ``path`` that cannot be written."""
-        number, fault = cause.errno, cause.strerror or str(cause)
-        if number is None and (stated := _OS_ERROR.search(fault)):  # a library's text of what the system said
-            number = int(stated[1] or stated[2])
-            fault = os.strerror(number)
+        number = system_fault(cause)
+        fault = os.strerror(number) if number else str(cause)
         fix = _FIXES.get(number or 0, "allow writing there")
-        return cls.in_file(path, f"cannot be written: {fault}", f"{fix}, or choose another place")
+        return cls.in_file(path, f"cannot be written: {fault}", f"{fix}, or {instead}")
 
 
 class MissingPart(TracetoolError):  # noqa: N818

@@ -159,14 +159,14 @@ def _check(plan: RecordPlan) -> None:
         raise BadInput("no program to record", "write it after --, e.g. tracetool record -- python train.py")
     if plan.profiler is not None and plan.profiler not in NAMES:
         raise BadInput(f"no profiler called {plan.profiler}", f"known: {', '.join(NAMES)}")
-    if shutil.which(plan.program[0]) is None:
-        fix = "check the command after --"
-        raise BadInput(f"{plan.program[0]}: cannot be started: no such program", fix)
     if plan.repeat < 1 or plan.warm_up < 0 or plan.idle_s < 0 or plan.cool_down_s < 0:
         raise BadInput("--repeat must be at least 1 and times must not be negative")
     check_place(plan.out)
     if not plan.out.absolute().parent.is_dir():
         raise BadInput.in_file(plan.out, "cannot be written: its folder does not exist", "make it first")
+    if shutil.which(plan.program[0]) is None:
+        fix = "check the command after --"
+        raise BadInput(f"{plan.program[0]}: cannot be started: no such program", fix)
 
 
 def _check_profiler(profiler: str, plan: RecordPlan) -> None:

@@ -7,6 +7,7 @@ container's numbers mean nothing outside it).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from tracetool.core.errors import BadInput, system_fault
+
 Role = Literal["new", "old"]
 #: What a folder for temporary files stands beside, in place of a target.
 TEMPORARY: Final = "tracetool-temporary"
@@ -30,6 +33,8 @@ _NAME: Final = re.compile(
     r"\.(?P<target>.+)\.(?P<pid>\d+)-(?P<start>\d+)-(?P<machine>[0-9a-f]{8})\.(?P<role>new|old)-\w+(?:\..*)?",
     re.DOTALL,
 )
+#: What a disk without space, a quota and a limit of size say.
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: Scratch of another machine or container on a shared disk counts as left behind after this long. [s]
 FOREIGN_AGE_S: Final = 7 * 86_400.0
 
@@ -102,12 +107,19 @@ def temporary_folder(within: Path | None = None) -> Iterator[Path]:
     ------
     OSError
         If none can be made.
+    BadInput
+        If no more can be written there.
     """
     parent = within or Path(tempfile.gettempdir())
     clear_temporary(parent)
     folder = Path(tempfile.mkdtemp(prefix=scratch_prefix(parent / TEMPORARY), dir=parent))
     try:
         yield folder
+    except Exception as error:
+        if getattr(error, "filename", None) is None and system_fault(error) in _NO_SPACE:
+            instead = "set TMPDIR to another folder" if within is None else "choose another place"
+            raise BadInput.unwritable(parent, error, instead) from error
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

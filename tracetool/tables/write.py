@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -15,6 +16,9 @@ from tracetool.core.paths import text_name
 from tracetool.tables.run_folder import clean_up
 from tracetool.tables.schema import TableSchema
 from tracetool.tables.scratch import note_in_place, scratch_prefix, sync_file
+
+#: More than a disk without space has left in the last block of a file.
+_PROBE_BYTES: Final = 1 << 16
 
 
 def write_parquet(
@@ -48,7 +52,16 @@ def write_parquet(
             statistics=statistics,
         )
     except pl.exceptions.PolarsError as error:  # how a full disk shows: the writer hides the cause
+        _write_more(path)
         raise OSError(f"{str(error).splitlines()[0][:120]} (is the disk full?)") from error
+
+
+def _write_more(path: Path) -> None:
+    """Write more of a file that could not be written whole, so that the system says why it takes no more."""
+    with path.open("ab") as file:
+        file.write(bytes(_PROBE_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager
