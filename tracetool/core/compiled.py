@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module, util
 from typing import TypeVar
 
@@ -14,6 +15,10 @@ F = TypeVar("F", bound=Callable[..., object])
 #: From this many loop turns in all, loading the compiler pays: it takes about a second of a core.
 COMPILE_FROM = 500_000
 _turns = [0]
+#: What the compiler raises before anything runs, where what it keeps on disk is damaged or cannot be written.
+_NOT_KEPT = (
+    OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, ValueError,
+)  # fmt: skip
 
 
 def expect_turns(turns: int) -> None:
@@ -28,12 +33,24 @@ def _compile(function: Callable[..., object]) -> Callable[..., object]:
         import numba
     except ImportError:  # a Python newer than the compiler: slower, the same result
         return function
-    machine_code: Callable[..., object]
+    anew: Callable[..., object] = numba.njit(nogil=True)(function)
     try:
-        machine_code = numba.njit(cache=True, nogil=True)(function)
+        machine_code: Callable[..., object] = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # nowhere to keep what was compiled
-        machine_code = numba.njit(nogil=True)(function)
-    return machine_code
+        return anew
+
+    @wraps(function)
+    def run(*arguments: object) -> object:
+        nonlocal machine_code
+        try:
+            return machine_code(*arguments)
+        except _NOT_KEPT:
+            if machine_code is anew:
+                raise
+            machine_code = anew
+            return anew(*arguments)
+
+    return run
 
 
 def compiled(function: F, turns: int) -> F:
