@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tracetool.core.errors import BadInput
 from tracetool.record.clocks import read_pair
 from tracetool.record.log_file import LogFile
+from tracetool.record.summary import summarize
 from tracetool.record.update_period import Found, change_period_s, poll_period_s
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
@@ -166,3 +167,14 @@ def test_polls_leave_time_to_others() -> None:
     slow = Found({"instant_mw": 0.005}, read_s=0.010, reads=100)
     assert poll_period_s([slow]) == pytest.approx(0.040)
     assert poll_period_s([slow, slow]) == pytest.approx(0.080)
+
+
+@pytest.mark.parametrize(
+    ("disk_full", "cause"), [(True, "the disk took no more of it"), (False, "its writer was killed")]
+)
+def test_a_log_without_an_end_says_why(disk_full: bool, cause: str, tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text('{"what": "recording"}\n')
+    write(tmp_path / "power.log", 4)
+    text = (tmp_path / "power.log").read_text()
+    (tmp_path / "power.log").write_text("".join(x for x in text.splitlines(True) if '"end"' not in x)[:-5])
+    assert f"the power log has no end: {cause}" in summarize(tmp_path, disk_full=disk_full).warnings

@@ -79,7 +79,7 @@ def test_the_signals_are_given_back() -> None:
 def test_a_signal_while_the_run_is_made_says_what_is_kept(
     stop: BaseException, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(_: Path) -> None:
+    def stopped(*_: object, **__: object) -> None:
         raise stop
 
     home = import_module("tracetool.api.record")

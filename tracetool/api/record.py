@@ -207,6 +207,7 @@ def record(
     ...
     tracetool.core.errors.BadInput: no program to record
     """
+    from tracetool.record.sampler_process import NOT_ALL_WRITTEN
     from tracetool.record.summary import summarize
 
     plan = RecordPlan(
@@ -216,7 +217,9 @@ def record(
     with patient():
         recorded = carry_out(plan, say)
         try:
-            summary = summarize(recorded.folder)
+            summary = summarize(
+                recorded.folder, disk_full=recorded.facts.get("sampler_exit_code") == NOT_ALL_WRITTEN
+            )
             recorded.facts |= summary.facts
             recorded.warnings += summary.warnings
             finished = finish_recording(recorded.folder, out, nsys=nsys, say=say)

@@ -18,6 +18,8 @@ from tracetool.core.errors import MissingPart
 #: Loading a driver that no one holds open can take this long.
 START_S = 60.0
 END_S = 20.0
+#: The sampler's exit code where the disk did not take all of its log.
+NOT_ALL_WRITTEN = 2
 
 
 class Sampler:

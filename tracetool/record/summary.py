@@ -62,8 +62,11 @@ def _span(events: Sequence[Mapping[str, Any]], what: str) -> tuple[int, int] | N
     return None if begin is None or end is None else (begin, end)
 
 
-def summarize(folder: Path) -> Summary:
-    """Return the summary of a recording; that of a cut or empty one has fewer entries."""
+def summarize(folder: Path, *, disk_full: bool = False) -> Summary:
+    """Return the summary of a recording; that of a cut or empty one has fewer entries.
+
+    ``disk_full`` says that the sampler ended without room for all of its log.
+    """
     events = read_events(folder)
     readings, notes = read_power(folder / POWER_LOG)
     summary = Summary()
@@ -83,7 +86,8 @@ def summarize(folder: Path) -> Summary:
         }
     end = next((n for n in notes if n.get("what") == "end"), None)
     if end is None:
-        summary.warnings.append("the power log has no end: its writer was killed")
+        cause = "the disk took no more of it" if disk_full else "its writer was killed"
+        summary.warnings.append(f"the power log has no end: {cause}")
     else:
         wall = float(end.get("wall_s") or 0.0)
         summary.facts |= {
