@@ -135,6 +135,11 @@ def _narrow_keys(s: Scores, c: Coefficients) -> Bools:
     return np.asarray((s.kv_size <= 1.0) & (s.size > 1.0) & (c["by_head"] != TRTLLM_WARPS))
 
 
+def _in_turn(c: Coefficients) -> bool:
+    """Return whether a block loads, multiplies and waits in turn: SGLang's Triton kernel has one stage."""
+    return c["by_head"] == SGLANG_TRITON
+
+
 def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, area: Floats) -> Floats:
     """Return the time of a tile of queries for a tile of keys, ``area`` scores. Shape (n,). [clk]"""
     kv8, fp8 = _narrow_keys(s, c), s.size <= 1.0
@@ -148,8 +153,11 @@ def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, a
     small, large = s.head_dim <= 64, s.head_dim > 192
     of_fp8 = np.where(small, c["fp8_dim64"], np.where(large, c["fp8_dim256"], 1.0))
     step = step * np.where(fp8, of_fp8, 1.0)
-    if c["by_head"] in {TRTLLM_WARPS, FLASHINFER}:  # results are rescaled at each step, however few its keys
+    if c["by_head"] in {TRTLLM_WARPS, FLASHINFER, SGLANG_TRITON}:
+        # results are rescaled at each step, however few its keys
         step = step + queries * s.value_dim / gpu.lanes_per_clock_sm
+    if _in_turn(c):
+        step = step + c["wait_clk"]
     return np.asarray(step)
 
 
@@ -271,7 +279,7 @@ def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     core = combined(
         _compute_clk(s, tiling, waves, gpu, c),
         filling / (gpu.l2_bytes_per_clock * c["l2_efficiency"]),
-        L2_NORM,
+        1.0 if _in_turn(c) else L2_NORM,
     )
     again = _read_again(s, fills, tiling.batch_heads, gpu, c)
     factor = np.where(s.backward, BACKWARD, 1.0)
