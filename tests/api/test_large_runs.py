@@ -82,7 +82,8 @@ def test_windows_add_up_to_the_run(training: Run, monkeypatch: pytest.MonkeyPatc
 
 
 def test_measured_windows_add_up_to_the_log(training: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = training.attribute().scopes["run"]
+    scopes = training.attribute().scopes
+    whole, whole_gaps = scopes["run"], scopes["gaps"]
     monkeypatch.setenv("TRACETOOL_WINDOW", "4000")
     parts = training.attribute()
     run = parts.scopes["run"]
@@ -91,6 +92,11 @@ def test_measured_windows_add_up_to_the_log(training: Run, monkeypatch: pytest.M
     # fifty readings a window tell less than all of them, and what cancels within a window does so in its sums
     assert run["energy_j"] == pytest.approx(whole["energy_j"], rel=0.06)
     assert run["energy_low_j"] < whole["energy_j"] < run["energy_high_j"] < 1.25 * run["energy_j"]
+    # readings beyond a cut saw what other windows hold: they are no idle power of this one
+    gaps = parts.scopes["gaps"]
+    assert gaps["energy_j"] == pytest.approx(whole_gaps["energy_j"], rel=0.05)
+    idle_w = parts.energy.filter(pl.col("class") == "(idle)")["power_w"].item()
+    assert idle_w < 1.2 * gaps["power_w"]
     by_class = parts.energy["energy_high_j"].sum() - parts.energy["energy_j"].sum()
     assert by_class > 2.0 * (run["energy_high_j"] - run["energy_j"])
     assert parts.energy["launches"].sum() >= training.kernels.height

@@ -125,7 +125,7 @@ def bare(window: Window) -> Window:
     """Return a window without the tables it has read; it still knows its signatures."""
     fresh = Window(
         window.path, window.info, window.stamps, window.first_ns, window.until_ns, window.idle_before_ns,
-        window.number,
+        window.number, window.followed,
     )  # fmt: skip
     fresh.__dict__["numbers"] = window.numbers
     return fresh

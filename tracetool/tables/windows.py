@@ -33,7 +33,7 @@ _EACH: Final = 2_000_000
 _SAMPLED: Final = 64
 #: Starts looked at around an even cut, in samples to either side.
 _AROUND: Final = 128
-#: Readings of sensors around a window: filters of sensors reach back, clocks are aligned within this. [ns]
+#: Readings before the first window and after the last: they show what idle draws, filters reach back. [ns]
 _READINGS_NS: Final = 5_000_000_000
 #: A launch this long before its kernel is a fault of the trace, not a queue. [ns]
 _LAUNCH_NS: Final = 10_000_000_000
@@ -98,6 +98,7 @@ class Window(Run):
     until_ns: int = 0
     idle_before_ns: int = 0  # between the last end before this window and its first start
     number: int = 0
+    followed: bool = False  # whether another window comes after it
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows of a table in this stretch, numbered anew from 0."""
@@ -131,7 +132,9 @@ class Window(Run):
             scan = scan.filter(start >= self._launched_ns, start < self.until_ns)
         elif name == "telemetry":
             time = pl.col("time_ns")
-            scan = scan.filter(time >= self.first_ns - _READINGS_NS, time < self.until_ns + _READINGS_NS)
+            # what other windows hold ran beside readings on their side of a cut: here it would pass for idle
+            before_ns, after_ns = _READINGS_NS * (self.number == 0), _READINGS_NS * (not self.followed)
+            scan = scan.filter(time >= self.first_ns - before_ns, time < self.until_ns + after_ns)
         elif name != "measured_work":
             scan = scan.filter(start < self.until_ns, start + pl.col("duration_ns") >= self._launched_ns)
         if columns is not None and name == "kernels":
@@ -211,7 +214,8 @@ def windows_of(run: Run, at_once: int = 1) -> Iterator[Window]:
     """Give the windows of a run in the order of time, of a size that so many ``at_once`` fit into memory."""
     cuts = _cuts(run, at_once)
     for number, ((first, idle), (until, _)) in enumerate(itertools.pairwise(cuts)):
-        yield Window(run.path, run.info, run.stamps, first, until, idle, number)
+        followed = number + 2 < len(cuts)
+        yield Window(run.path, run.info, run.stamps, first, until, idle, number, followed)
 
 
 def parts_of(run: Run) -> Iterable[Run]:
