@@ -47,6 +47,10 @@ class Alignment:
     drift_sd: float = 0.0  # its posterior standard deviation [1]
     pivot_s: float = 0.0  # time on the timeline's clock at which the offset is given [s]
 
+    def moved(self, at_s: Floats) -> Floats:
+        """Return moments of the timeline on the log's clock. Shape of ``at_s``. [s]"""
+        return at_s + self.offset_s + self.drift * (at_s - self.pivot_s)
+
     @property
     def low_s(self) -> float:
         """Lower end of the 90 % interval. [s]"""

@@ -16,6 +16,7 @@ from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import LEAST_CORRELATION, coarse_offsets, least_correlation
 from tracetool.measure.clock_fit import ClockFit, fit_clock_offset
+from tracetool.measure.counter import counter_readings
 from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.observe import DECISIVE
@@ -175,7 +176,11 @@ def _gpu_spec(trace: Source, device: int, gpu: str | None) -> Gpu | None:
 def _fit(log: PowerLog, timeline: Timeline, gpu_spec: Gpu | None) -> _Fit | None:
     sensors = candidate_sensors(gpu_spec, log.field, None)
     try:
-        readings = resolve_updates(log.time_s, log.power_w, sensors[0].update_s)
+        readings = (
+            counter_readings(log, sensors[0].update_s)
+            if log.field == "counter"
+            else resolve_updates(log.time_s, log.power_w, sensors[0].update_s)
+        )
         if len(readings) < 8 or not np.ptp(readings.power_w) > 0.0:  # a flat log shows no place
             return None
         start, end = timeline.span_s

@@ -18,7 +18,7 @@ from tracetool.measure.fingrav.executions import Executions, in_runs
 from tracetool.measure.fingrav.interleaving import Activities
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.measure.observe import Observation, observe
-from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.power_log import paired_devices, power_logs, telemetry_devices
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
 from tracetool.tables.run import Run
@@ -42,7 +42,7 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     Raises
     ------
     BadInput
-        If the run holds no readings or not the kernel.
+        If the run holds no readings, not the kernel, or no readings of the GPU that ran it.
     """
     devices = telemetry_devices(run.telemetry)
     if not devices:
@@ -50,7 +50,12 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     kernels = run.kernels
     own_kernels = _launches_of(run, name)
     device = int(own_kernels["device"].mode().sort()[0])
-    logged = device if device in devices else devices[0]
+    numbers = {ran: log for log, ran in paired_devices(devices, sorted(kernels["device"].unique())).items()}
+    if device not in numbers:
+        raise BadInput.in_file(
+            run.path, f"holds no power readings of GPU {device}, which ran the kernel", "log that GPU too"
+        )
+    logged = numbers[device]
     device_kernels = kernels.filter(pl.col("device") == device)
     own_kernels = own_kernels.filter(pl.col("device") == device)
     origin = int(run.telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
@@ -60,22 +65,22 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     timeline = build_timeline(start, end, np.zeros(len(start), np.int64), 1)
     observation = observe(log, timeline, candidate_sensors(gpu_spec, log.field, None))
     own_start, own_end = _seconds(own_kernels, origin)
-    shift = observation.alignment.offset_s
-    executions = in_runs(own_start + shift, own_end + shift)
+    alignment, sensor = observation.alignment, observation.sensor
+    executions = in_runs(alignment.moved(own_start), alignment.moved(own_end))
     samples = _samples(run, observation, logged, origin)
     note = (
         f"{run.path.name}: {counted(len(executions.start_s), 'execution')}"
         f" in {counted(executions.runs, 'run')},"
         f" {counted(len(observation.readings), 'reading')} of {log.field}"
         f" ({samples.window_s * 1e3:.3g} ms window);"
-        f" moved {shift * 1e3:+.2f} ± {Z90 * samples.error_s * 1e3:.2f} ms"
+        f" moved {alignment.offset_s * 1e3:+.2f} ± {Z90 * samples.error_s * 1e3:.2f} ms;"
+        f" gain {sensor.gain:.3f} ± {Z90 * sensor.gain_sd:.3f}, whose error all figures share, is undone"
     )
     names = run.signatures.select("signature", "name")
     ran = device_kernels.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")
     begin, finish = _seconds(ran, origin)
-    return Part(
-        executions, samples, activities_of(begin + shift, finish + shift, ran["name"].to_list(), name), note
-    )
+    activities = activities_of(alignment.moved(begin), alignment.moved(finish), ran["name"].to_list(), name)
+    return Part(executions, samples, activities, note)
 
 
 def _launches_of(run: Run, name: str) -> pl.DataFrame:
@@ -97,9 +102,13 @@ def _gpu_of(run: Run, device: int, gpu: str | None) -> Gpu | None:
 
 
 def _samples(run: Run, observation: Observation, logged: int, origin: int) -> Samples:
-    """Return the readings of a logged device as samples; where memory is logged too, also by component."""
+    """Return the readings of a logged device as samples; where memory is logged too, also by component.
+
+    The sensor's gain and offset are undone, as in attribution.
+    """
     sensor, readings = observation.sensor, observation.readings
-    power: dict[str, Floats] = {"total": readings.power_w}
+    total_w = (readings.power_w - sensor.offset_w) / sensor.gain
+    power: dict[str, Floats] = {"total": total_w}
     memory_rows = (
         run.telemetry.filter(
             (pl.col("device") == logged)
@@ -112,7 +121,7 @@ def _samples(run: Run, observation: Observation, logged: int, origin: int) -> Sa
     if memory_rows.height > 2:
         at = (memory_rows["time_ns"].to_numpy() - origin) * _NS
         memory = np.interp(readings.time_s, at, memory_rows["memory_power_w"].to_numpy())
-        power |= {"memory": memory, "gpu": readings.power_w - memory}
+        power |= {"memory": memory / sensor.gain, "gpu": total_w - memory / sensor.gain}
     window = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
     return Samples(
         readings.time_s - sensor.delay_s,
