@@ -170,7 +170,7 @@ def test_a_scope_is_told_by_the_mean_of_its_runs(incomparable: bool, monkeypatch
     """100 and 102 J became 130 and 132: 29 % more, far beyond 5 %; other GPUs leave it open."""
     figure = SimpleNamespace(
         metric="energy", scope="gemm", base=np.array([100.0, 102.0]), head=np.array([130.0, 132.0]),
-        limit=0.05, within=0.0,
+        limit=0.05, within=0.0, open_share=0.0,
     )  # fmt: skip
     monkeypatch.setattr("tracetool.compare.changes.scope_figures", lambda *_: [figure])
     nothing: Any = None
@@ -292,13 +292,14 @@ def test_a_kernel_matched_with_two_has_its_share_of_each(monkeypatch: pytest.Mon
     of_pairs = {name: ["x", "x"] for name in texts} | {cause: [0.0, 0.0] for cause in DIFF_CAUSES}
     told = []
 
-    def verdicts(_: pl.DataFrame, figures: list[Any], __: Any) -> pl.DataFrame:
+    def verdicts(_: pl.DataFrame, figures: list[Any], *__: Any) -> pl.DataFrame:
         told.extend(one["energy_j"].tolist() for one in figures)
         return pl.DataFrame()
 
     for what, instead in (
         ("pair_half_width", lambda: pl.lit(0.0)), ("step_sums", lambda *_: None), ("within", lambda *_: None),
         ("_with_means", lambda one, _: one), ("_with_verdicts", verdicts), ("replace", lambda one, **_: one),
+        ("readings_error", lambda *_: None),
     ):  # fmt: skip
         monkeypatch.setattr(f"tracetool.compare.changes_table.{what}", instead)
     side: Any = SimpleNamespace(
