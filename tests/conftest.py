@@ -62,6 +62,15 @@ def samples() -> Path:
     return ROOT / "sample_traces"
 
 
+@pytest.fixture(scope="session")
+def sample_run(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the run of the H100 sample and its power log, read once: tests leave it as it is."""
+    from tracetool.api.ingest import ingest
+
+    out = tmp_path_factory.mktemp("sample") / "run.tracetool"
+    return ingest(samples / "h100_training.sqlite", samples / "h100_training_power.csv", out=out).path
+
+
 Tool = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -219,15 +219,8 @@ def test_savings_are_against_the_clock_that_is_named(runs: dict[str, Path]) -> N
         sweep(run, clocks_mhz=clocks, against_mhz=9000.0)
 
 
-def test_attribute_diff_and_report_measure_the_same_scopes(samples: Path, tmp_path: Path) -> None:
-    run = Run.open(
-        ingest(
-            [samples / "h100_training.sqlite"],
-            power=[samples / "h100_training_power.csv"],
-            tz="-05:00",
-            out=tmp_path / "run",
-        )
-    )
+def test_attribute_diff_and_report_measure_the_same_scopes(sample_run: Path) -> None:
+    run = Run.open(sample_run)
     attributed = attribute_run(run)
     scopes = attributed.scopes
     assert set(scopes) == {"kernels", "copies", "gaps", "run"}

@@ -21,16 +21,8 @@ SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    out = tmp_path_factory.mktemp("attribute") / "h100.tracetool"
-    made = ingest(
-        [SAMPLES / "h100_training.sqlite"],
-        [SAMPLES / "h100_training_power.csv"],
-        tz="-05:00",
-        gpu=None,
-        out=out,
-    ).path
-    return Run.open(made)
+def run(sample_run: Path) -> Run:
+    return Run.open(sample_run)
 
 
 def test_kernels_of_the_sample_cost_what_the_board_drew(run: Run) -> None:

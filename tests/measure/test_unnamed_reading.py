@@ -29,15 +29,13 @@ def test_both_readings_are_candidates_where_the_column_names_neither() -> None:
     assert all(s.window_s >= 1.0 for s in candidate_sensors(gpu, "power.draw"))
 
 
-def test_the_log_decides_and_check_power_says_so(samples: Path, tmp_path: Path) -> None:
+def test_the_log_decides_and_check_power_says_so(samples: Path, sample_run: Path, tmp_path: Path) -> None:
     log = plain_log(samples, tmp_path)
     run = tt.ingest(samples / "h100_training.sqlite", log, out=tmp_path / "run.tracetool")
     said = {r["check"]: r for r in tt.check_power(run).findings.iter_rows(named=True)}["sensor"]
     assert "mean over 25" in said["reason"]
     assert "as the log fits best" in said["reason"]
-    named = tt.ingest(
-        samples / "h100_training.sqlite", samples / "h100_training_power.csv", out=tmp_path / "named"
-    )
+    named = tt.open(sample_run)
     joules = [tt.summary(r).parts["energy_j"][-1] for r in (run, named)]
     assert joules[0] == pytest.approx(joules[1], rel=0.01)
     alone = tt.check_power(log, gpu="h100-sxm")

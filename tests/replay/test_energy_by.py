@@ -17,9 +17,8 @@ from tracetool.report.terminal.time_budget import print_groups
 
 
 @pytest.fixture(scope="module")
-def trained(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tt.Run:
-    out = tmp_path_factory.mktemp("by") / "run.tracetool"
-    return tt.ingest(samples / "h100_training.sqlite", samples / "h100_training_power.csv", out=out)
+def trained(sample_run: Path) -> tt.Run:
+    return tt.open(sample_run)
 
 
 @pytest.fixture(scope="module")

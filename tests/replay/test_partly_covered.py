@@ -75,10 +75,8 @@ def test_diff_names_the_time_that_its_joules_are_of(part: tt.Run) -> None:
     assert re.search(r"7,983 ms measured, [\d,]+ J in the 5,\d+ ms that the log covers; 7,555 ms", line)
 
 
-def test_an_interval_reaches_over_what_was_not_measured(part: tt.Run, samples: Path, tmp_path: Path) -> None:
-    whole = tt.ingest(
-        samples / "h100_training.sqlite", samples / "h100_training_power.csv", out=tmp_path / "r"
-    )
+def test_an_interval_reaches_over_what_was_not_measured(part: tt.Run, sample_run: Path) -> None:
+    whole = tt.open(sample_run)
     width = [
         (row["energy_high_j"] - row["energy_low_j"]) / row["energy_j"]
         for row in (tt.summary(run).parts.row(-1, named=True) for run in (whole, part))

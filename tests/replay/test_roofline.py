@@ -11,9 +11,8 @@ import tracetool as tt
 
 
 @pytest.fixture(scope="module")
-def rates(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[tt.Run, tt.AchievedRates]:
-    out = tmp_path_factory.mktemp("roofline") / "run.tracetool"
-    run = tt.ingest(samples / "h100_training.sqlite", samples / "h100_training_power.csv", out=out)
+def rates(sample_run: Path) -> tuple[tt.Run, tt.AchievedRates]:
+    run = tt.open(sample_run)
     return run, tt.roofline(run)
 
 

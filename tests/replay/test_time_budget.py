@@ -16,9 +16,8 @@ from tracetool.replay.time_parts import BUSY, IDLE, PARTS, busy_parts, idle_time
 
 
 @pytest.fixture(scope="module")
-def trained(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tt.Run:
-    out = tmp_path_factory.mktemp("budget") / "run.tracetool"
-    return tt.ingest(samples / "h100_training.sqlite", samples / "h100_training_power.csv", out=out)
+def trained(sample_run: Path) -> tt.Run:
+    return tt.open(sample_run)
 
 
 def _slow_parts(start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> list[int]:

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tracetool.api.ingest import ingest
 from tracetool.measure.attribute import attribute_run
 
 
@@ -20,16 +19,10 @@ def truth(samples: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def run(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("truth") / "run.tracetool"
-    return ingest([samples / "h100_training.sqlite"], [samples / "h100_training_power.csv"], out=out).path
-
-
-@pytest.fixture(scope="module")
-def energy(run: Path, truth: dict[str, Any]) -> pl.DataFrame:
+def energy(sample_run: Path, truth: dict[str, Any]) -> pl.DataFrame:
     """Return the measured classes with the energy that each really took."""
-    found = attribute_run(run).energy
-    names = pl.read_parquet(run / "signatures.parquet").select(
+    found = attribute_run(sample_run).energy
+    names = pl.read_parquet(sample_run / "signatures.parquet").select(
         pl.col("signature").cast(pl.Int64), name="name"
     )
     watts = {name: k["power_w"] for name, k in truth["kernels"].items()}

@@ -1,4 +1,4 @@
-"""The measured energy of a page is that of the trace's window, however long the log goes on after it."""
+"""The measured energy of a run is that of the trace's window, however long the log goes on after it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tracetool.api.ingest import ingest
-from tracetool.report.run_report import report_run
+from tracetool.measure.attribute import attribute_run
 from tracetool.tables.run import Run
 
 
 def measured_j(run: Run) -> float:
-    fact = next(f for f in report_run(run).facts if f.label == "Energy of the run, measured")
-    return float(fact.value.replace(",", "").split()[0])
+    return float(attribute_run(run).scopes["run"]["energy_j"])
 
 
-def test_a_log_that_goes_on_adds_nothing(samples: Path, tmp_path: Path) -> None:
-    run = Run.open(
-        ingest(
-            [samples / "h100_training.sqlite"],
-            power=[samples / "h100_training_power.csv"],
-            tz="-05:00",
-            out=tmp_path / "run",
-        )
-    )
+def test_a_log_that_goes_on_adds_nothing(sample_run: Path) -> None:
+    run = Run.open(sample_run)
     usual = measured_j(run)
     readings = run.telemetry.sort("time_ns")
     times = readings["time_ns"].unique().sort()
