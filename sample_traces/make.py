@@ -5,8 +5,8 @@ Run from anywhere: ``python sample_traces/make.py [FOLDER]`` (default: this fold
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -91,4 +91,6 @@ def make(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent, help="where they go")
+    make(parser.parse_args().folder)

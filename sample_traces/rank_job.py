@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -163,4 +163,8 @@ def write_job(job: Job, folder: Path) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    write_job(Job(ranks=int(sys.argv[2]) if len(sys.argv) > 2 else 2), Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the files go")
+    parser.add_argument("ranks", type=int, nargs="?", default=2, help="GPUs, a trace each")
+    arguments = parser.parse_args()
+    write_job(Job(ranks=arguments.ranks), arguments.folder)

@@ -55,6 +55,14 @@ def test_they_say_that_they_are_synthetic(samples: Path) -> None:
     assert "synthetic" in (samples / "README.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("script", ["make.py", "rank_job.py"])
+def test_a_script_asked_for_help_writes_nothing(script: str, samples: Path, tmp_path: Path) -> None:
+    call = [sys.executable, samples / script, "--help"]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "folder" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_generator_knows_nothing_of_the_tool(samples: Path) -> None:
     for path in samples.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
