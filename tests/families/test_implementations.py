@@ -440,6 +440,26 @@ def test_a_library_nobody_measured_widens_bounds_by_what_it_adds_not_by_a_power_
     assert in_other_library(narrow, 5.0) == pytest.approx(5.0 * narrow)
     assert in_other_library(narrow, 1.0) == pytest.approx(narrow)
     assert 1.0 < np.abs(in_other_library(wide, 5.0) / wide).max() < 2.0
+    # what it adds where the kernel was measured, whose bounds are narrower than on another chip
+    assert in_other_library(wide, 5.0, 0.2) == pytest.approx(
+        np.sign(wide) * np.hypot(1.5, np.sqrt(24.0) * 0.2)
+    )
+    assert in_other_library(narrow, 5.0, 0.2) == pytest.approx(in_other_library(narrow, 5.0))
+
+
+def test_another_librarys_call_on_a_new_chip_adds_what_it_adds_where_the_kernel_was_measured() -> None:
+    law, bands = laws()["prefill"], transfer_bands("prefill")
+    assert bands is not None
+    [one] = (one for one in implementations("prefill") if one.name == "trtllm-torch-flow")
+    hopper = replace(one.laws["prefill"], gpus={"h100-sxm": 100}, by_architecture={}, band_by_architecture={})
+    vllms = replace(one, name="vllm-fa3", stack="vllm", names=frozenset({"vllm_fa3"}), words=("fa3",))
+    every = (replace(one, laws={"prefill": hopper}), replace(vllms, laws={"prefill": hopper}))
+    [there] = members(law, load_gpu("b200-sxm"), "vllm", "vllm_flashinfer_trtllmprefill", every)
+    [own] = members(law, load_gpu("b200-sxm"), "trtllm", "torch_flow", every)
+    more = np.sqrt(bands.other_library**2 - 1.0)
+    for side, away, measured in zip(there.band, own.band, hopper.band, strict=True):
+        assert abs(side) == pytest.approx(np.hypot(away, more * measured))
+        assert abs(side) < abs(in_other_library(np.array(away), bands.other_library))
 
 
 @pytest.mark.parametrize("gpu", ["a100-sxm", "l40s", "b200-sxm"])

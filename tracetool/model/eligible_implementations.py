@@ -95,7 +95,7 @@ def members(
     if library and chosen and all(one.stack not in {library, ""} for one in chosen):
         ran = in_library(law, ran, gpu.architecture, stack, called, available)
         pairs = zip(chosen, ran, strict=True)
-        ran = tuple(_from_elsewhere(one, called, member, bands) for one, member in pairs)
+        ran = tuple(_from_elsewhere(law, one, called, member, bands) for one, member in pairs)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return ran
     other_kernels = others_of_library(law.name, gpu.architecture, stack, chosen, available)
@@ -130,11 +130,19 @@ def _standing_for(
     return replace(member, band=band, basis=f"{carried_over(member.basis)}, {ANOTHER_KERNEL}")
 
 
-def _from_elsewhere(one: Implementation, called: str, member: Member, bands: TransferBands | None) -> Member:
+def _from_elsewhere(
+    law: Law, one: Implementation, called: str, member: Member, bands: TransferBands | None
+) -> Member:
     """Return a kernel measured in another library, with the bounds of a left-out library."""
     if bands is None or stands_in(one, called):
         return member
-    low, high = (float(in_other_library(np.array(side), bands.other_library)) for side in member.band)
+    fitted = one.laws[law.name]
+    measured = np.array([fitted.band, *fitted.band_by_architecture.values()])
+    widest = (measured[:, 0].min(), measured[:, 1].max())
+    low, high = (
+        float(in_other_library(np.array(side), bands.other_library, abs(own)))
+        for side, own in zip(member.band, widest, strict=True)
+    )
     return replace(member, band=(low, high), basis=carried_over(member.basis))
 
 
@@ -260,15 +268,18 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     return Member(one.name, values, (low, high), basis, weight, library=one.stack)
 
 
-def in_other_library(bound: Floats, factor: float) -> Floats:
+def in_other_library(bound: Floats, factor: float, measured: float = np.inf) -> Floats:
     r"""Return the ln of one side's bounds of rows run by a library that was not measured.
 
     The factor was fitted where implementations were measured on the very GPU and lie close together. Where
     bounds are wide already, as on an unmeasured GPU, another library adds what it adds there at most:
 
-    .. math:: b' = \operatorname{sgn}(b) \sqrt{b^2 + \min((f^2 - 1) b^2, m^2)}
+    .. math:: b' = \operatorname{sgn}(b) \sqrt{b^2 + \min((f^2 - 1) \min(|b|, b_0)^2, m^2)}
+
+    with :math:`b_0` the widest bound of the kernel on the GPUs it was measured on, ``measured``.
     """
-    more = np.minimum(np.sqrt(max(factor * factor - 1.0, 0.0)) * np.abs(bound), _MOST_OF_LIBRARY)
+    least = np.minimum(np.abs(bound), measured)
+    more = np.minimum(np.sqrt(max(factor * factor - 1.0, 0.0)) * least, _MOST_OF_LIBRARY)
     return np.asarray(np.copysign(np.hypot(bound, more), bound), np.float64)
 
 
