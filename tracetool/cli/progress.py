@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -55,7 +54,8 @@ class _Steps:
         self._last = ""
 
     def step(self, text: str, done: float | None = None) -> None:  # noqa: ARG002 - the share is for one line
-        step = re.sub(r": [\d,]+ \w+$", "", text)
+        head, _, counted = text.rpartition(": ")
+        step = head if counted[:1].isdigit() else text
         if step != self._last:
             self._last = step
             verbose_step(step)

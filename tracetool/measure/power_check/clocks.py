@@ -208,6 +208,6 @@ def beat(case: LogCase) -> Finding:
     )
     reason = (
         f"{load}, in step with readings of {number(1e3 * case.window_s)} ms every"
-        f" {number(1e3 * case.spacing_s)} ms: integrated power is off by up to {100 * widening:.0f} %"
+        f" {number(1e3 * case.spacing_s)} ms: integrated power may err by up to {100 * widening:.0f} %"
     )
     return Finding("beat", verdict, reason, 100.0 * widening, "%")
