@@ -57,6 +57,14 @@ def test_an_idle_curve_becomes_the_base_that_commands_use(tool: Tool, command: T
     assert np.abs(ratio / 1.3 - 1).max() < 0.05
 
 
+def test_a_table_of_coefficients_says_how_much_comes_from_data(command: Tool, tmp_path: Path) -> None:
+    done = command("calibrate", program_table(tmp_path / "programs.parquet"), "--gpu", "a10", COLUMNS="100")
+    assert done.returncode == 0, done.stderr
+    heading = done.stdout.splitlines()[0]
+    assert "from data" in heading
+    assert "told" not in heading
+
+
 def test_programs_are_fitted_and_held_out(tmp_path: Path) -> None:
     made = calibrate([program_table(tmp_path / "programs.parquet")], "a10")
     error = made.errors.row(0, named=True)

@@ -29,7 +29,7 @@ def print_calibrated(fitted: CalibrationResult, written: Sequence[str | os.PathL
     # of as many units as rows: each figure has its own digits
     figures = [name for name in fitted.coefficients.columns if fitted.coefficients[name].dtype.is_float()]
     digits = [pl.col(name).map_elements(lambda v: number(v, 3), pl.String) for name in figures]
-    show_table(fitted.coefficients.with_columns(digits), all_with="--json")
+    show_table(fitted.coefficients.with_columns(digits), headers={"told": "from data"}, all_with="--json")
     errors = fitted.errors.rename({k: v for k, v in _SHORT.items() if k in fitted.errors.columns})
     show_table(errors, all_with="--json")
     if fitted.rejected.height:
