@@ -70,13 +70,16 @@ def _closed(code: int) -> int:
     import sys  # noqa: PLC0415
 
     from tracetool.cli.streams import flush_output  # noqa: PLC0415
+    from tracetool.core.stop_signals import ignored, restored  # noqa: PLC0415
     from tracetool.tables.library_output import release  # noqa: PLC0415
 
     # What had to be closed and removed is by now: taking millions of records apart one by one would only cost
     # time. And an interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself
     # by the signal although the interrupt was handled.
+    before = ignored()  # Python would print a signal there as an exception that it ignores
     atexit._run_exitfuncs()
     release()
+    restored(before)  # a reader that takes nothing may hold up the rest
     fault = flush_output()
     if fault and not code:  # another code has said its line: a failed check stays failed
         code = CANNOT

@@ -194,6 +194,18 @@ def test_a_signal_while_it_loads_is_a_line_too(module: str, number: signal.Signa
     assert done.stderr == f"error: {how}; nothing was written\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_cleans_up_prints_nothing(number: signal.Signals) -> None:
+    program = (
+        "import atexit, signal, sys; sys.argv[1:] = ['--version']\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"atexit.register(lambda: signal.raise_signal({int(number)}))\n"
+        "from tracetool.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_interrupt_while_it_writes_its_last_output_is_a_line() -> None:
     program = (
         "import signal, sys; sys.argv[1:] = ['--version']\n"

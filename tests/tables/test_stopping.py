@@ -69,6 +69,20 @@ def test_a_long_call_is_cut_off_and_cleaned_up_after(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_destructor_is_not_dropped(number: signal.Signals) -> None:
+    program = (
+        "import signal, time\nfrom tracetool.tables import stopping\nstopping.install()\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"class Late:\n    def __del__(self): signal.raise_signal({int(number)})\n"
+        "try:\n    Late()\n    for _ in range(200): time.sleep(0.01)\n"
+        "except BaseException as error: print(type(error).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    expected = "KeyboardInterrupt" if number == signal.SIGINT else "Terminated"
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+
+
 def test_a_recording_is_not_cut_off(tmp_path: Path) -> None:
     job = _start(tmp_path, "patient")
     try:

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import signal
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to load than Python takes to start
+if TYPE_CHECKING:
+    from typing import Any
+
 #: SIGTERM, and SIGHUP where the system has it: a terminal or a connection that closes.
 ENDING = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
 
@@ -35,14 +39,30 @@ def manner_of(number: int) -> str:
     return {int(signal.SIGTERM): "terminated", 1: "hung up"}.get(number, "interrupted")
 
 
+def ignored() -> dict[int, Any]:
+    """Let no signal stop what follows; return what :func:`restored` takes."""
+    return {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *ENDING)}
+
+
+def restored(before: dict[int, Any]) -> None:
+    """Let signals be met as before :func:`ignored`."""
+    for number, handler in before.items():
+        if handler is not None:  # not one of Python's
+            signal.signal(number, handler)
+
+
+#: The signals that unwind the work here.
+_met: set[int] = set()
+
+
 def unwind_on_signals() -> None:
     """Let each signal of ``ENDING`` unwind the work; one that is ignored on purpose stays ignored."""
-    for number in ENDING:
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, _unwind)
+    _met.update(number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL)
+    for number in _met:
+        signal.signal(number, _unwind)
 
 
 def _unwind(number: int, _: object) -> None:
-    for each in ENDING:  # a second one must not stop the cleaning up
+    for each in _met:  # a second one must not stop the cleaning up
         signal.signal(each, signal.SIG_IGN)
     raise Terminated(number)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
-from tracetool.core.stop_signals import ENDING, manner_of, unwind_on_signals
+from tracetool.core.stop_signals import ENDING, Terminated, manner_of, number_of, unwind_on_signals
 from tracetool.tables.library_output import release
 from tracetool.tables.run_folder import clean_up_own
 from tracetool.tables.scratch import put_in_place
 
 #: One long call into a library may hold back the unwinding; after this long the process ends without. [s]
 GRACE_S: Final = 3.0
+#: A signal that was dropped comes again after this long: by then the destructor is over. Prior. [s]
+_AGAIN_S: Final = 0.01
 _patient = 0
 #: What work that is under way keeps where it is stopped, in words; none where it keeps nothing.
 _kept: Callable[[], str] | None = None
@@ -31,6 +34,7 @@ def install() -> None:
     The signal's number comes through a pipe at once, to a thread that is not held up.
     """
     unwind_on_signals()
+    sys.unraisablehook = _come_again
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -67,6 +71,17 @@ def outcome() -> str:
         if _kept:
             return _kept()
     return f"{put_in_place[-1]} was written" if put_in_place else "nothing was written"
+
+
+def _come_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Send a signal anew that came where Python drops exceptions, in a destructor say."""
+    error = unraisable.exc_value
+    if not isinstance(error, KeyboardInterrupt | Terminated):
+        sys.__unraisablehook__(unraisable)
+        return
+    with suppress(ValueError):  # signals are met in the main thread alone
+        unwind_on_signals()
+    threading.Timer(_AGAIN_S, signal.raise_signal, (number_of(error),)).start()
 
 
 def _watch(reader: int) -> None:
