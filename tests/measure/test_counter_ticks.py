@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.measure.jobs import Steps, job
 from tests.measure.jobs import counter_log as polled
-from tests.measure.jobs import job
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attributed_work import Work
+from tracetool.measure.characterize import characterize
 from tracetool.measure.counter import counter_readings, counter_ticks, counter_totals
+from tracetool.measure.meter_calibration import gain_against
 from tracetool.measure.observe import observe
 from tracetool.measure.power_check.check import check_telemetry
 from tracetool.measure.power_log import PowerLog
@@ -93,3 +95,25 @@ def test_a_counter_alone_is_checked_by_what_it_gained_from_tick_to_tick() -> Non
     assert (rows["range"]["verdict"], rows["idle"]["verdict"]) == ("good", "good")
     assert rows["range"]["value"] == pytest.approx(made.steps.mean(made.end_s, 0.1).max(), rel=0.05)
     assert checked.verdict == "usable"  # for nothing checks the counter's rate
+
+
+def test_a_counter_is_identified_and_set_against_a_meter_as_any_sensor_is() -> None:
+    random = np.random.default_rng(8)
+    edges = np.concatenate([[-3.0], 1.0 + np.cumsum(random.uniform(0.15, 0.6, 60))])
+    watts = np.where(np.arange(len(edges) - 1) % 2, 330.0, 80.0)
+    steps = Steps(edges, watts)
+    shown = Steps(edges, 1.05 * watts + 3.0)  # its gain and offset
+    polls, joules = polled(shown, 5)
+    log = _log(polls - 0.003, joules)  # lines are stamped before the driver is asked
+    busy = watts > 100.0
+    timeline = build_timeline(edges[:-1][busy], edges[1:][busy], np.zeros(int(busy.sum()), np.int64), 1)
+    found = characterize(log, timeline, sensor_of("hopper", "counter"))
+    assert found.window_s is not None
+    assert found.update_s is not None
+    assert found.window_s.value == pytest.approx(0.1, rel=0.03)
+    assert found.update_s.value == pytest.approx(0.1, rel=1e-3)
+    sensor = replace(sensor_of("hopper", "counter"), kind="boxcar", window_s=0.1)
+    at = np.arange(edges[0] + 0.01, edges[-1] - 0.01, 0.002)
+    metered = gain_against(log, sensor, at, steps.mean(at, 0.001))
+    assert metered.gain == pytest.approx(1.05, abs=4.0 * metered.gain_sd)
+    assert metered.gain_sd < 0.005

@@ -11,8 +11,10 @@ from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.core.number_text import counted
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.counter import counter_readings
 from tracetool.measure.filter_likelihood import log_likelihoods, respond
 from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.observe import as_boxcar
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates, update_period
 from tracetool.measure.timeline import Timeline
@@ -101,6 +103,14 @@ def _update_estimate(log: PowerLog, nominal: Sensor) -> Estimate | None:
     return Estimate(period, period - Z90 * error, period + Z90 * error) if np.isfinite(period) else None
 
 
+def _tick_estimate(readings: Readings) -> Estimate | None:
+    """Return the time between two ticks of a counter; None where the polls do not show them. [s]"""
+    if readings.jitter_s > 0.0:
+        return None
+    period, error = readings.update_s, readings.update_sd_s
+    return Estimate(period, period - Z90 * error, period + Z90 * error)
+
+
 def _near_best(
     readings: Readings, timeline: Timeline, nominal: Sensor, *, kind: str, lengths: Floats
 ) -> tuple[Floats, Floats, Floats]:
@@ -144,8 +154,13 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor) -> Characte
     """
     if not len(timeline.start_s):
         raise BadInput("no activity to identify the sensor by", "give the load's start and end times")
-    update = _update_estimate(log, nominal)
-    readings = resolve_updates(log.time_s, log.power_w, nominal.update_s if update is None else update.value)
+    if log.field == "counter":
+        readings = counter_readings(log, nominal.update_s)
+        nominal, update = as_boxcar(nominal, readings), _tick_estimate(readings)
+    else:
+        update = _update_estimate(log, nominal)
+        update_s = nominal.update_s if update is None else update.value
+        readings = resolve_updates(log.time_s, log.power_w, update_s)
     if len(readings) < 10:
         raise BadInput(
             f"the log shows only {counted(len(readings), 'update')} of its sensor", "log for longer"

@@ -10,6 +10,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.counter import counter_readings
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import query_times, resolve_updates
@@ -69,7 +70,11 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     order = np.argsort(meter_s, kind="stable")
     time, power = meter_s[order], meter_w[order]
     query_s = query_times(log.time_s)
-    readings = resolve_updates(query_s, log.power_w, sensor.update_s)
+    readings = (
+        counter_readings(log, sensor.update_s)
+        if log.field == "counter"
+        else resolve_updates(query_s, log.power_w, sensor.update_s)
+    )
     boxes = sensor_boxes(sensor, readings.jitter_s)
     margin = boxes.reach_s + 2.0 * _CLOCK_S
     covered = (readings.time_s > time[0] + margin) & (readings.time_s < time[-1] - 2.0 * _CLOCK_S)
