@@ -21,7 +21,7 @@ _MOST_PLACES = 8
 #: [steps] A prior.
 _SAME_PLACE = 3.5
 #: Activity and power that correlate less than this are of different runs, or say nothing; of thousands of
-#: readings so many deviations of chance are enough, but never less than the second. [1] A prior.
+#: readings so many deviations of random ones are enough, but never less than the second. [1] A prior.
 LEAST_CORRELATION, _ANY_CORRELATION, _CLEAR = 0.5, 0.3, 12.0
 #: Shortest step of places, [s] and cells of the grid they are looked for on, [1] which bound time and memory:
 #: an hour's log beside an hour's trace takes steps of 9 ms. By definition.
