@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetool.core.arrays import Floats, Ints
+from tracetool.core.arrays import Floats
 from tracetool.core.dtype import BYTES
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.formats import dtype_of, element_bytes
@@ -21,15 +21,10 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.model.mixtures import Member
 
 
-def by_cache_width(law: Law, rows: OperatorColumns, places: Ints) -> list[tuple[float, Ints]]:
-    """Return the places of rows by the bytes of a key's number; all together where a law has no such. [B]"""
+def cache_widths(law: Law, rows: OperatorColumns) -> Floats | None:
+    """Return the bytes of a key's number in each row; None where a law's kernels have no keys. (n,) [B]"""
     if not any(one.laws[law.name].kv_formats for one in implementations(law.name)):
-        return [(0.0, places)]
-    width = _widths(rows)[places]
-    return [(float(one), places[width == one]) for one in np.unique(width)]
-
-
-def _widths(rows: OperatorColumns) -> Floats:
+        return None
     words, of_cache = dtype_of(rows, "bf16"), rows.text("kv_dtype")
     return element_bytes(np.where(of_cache == "", words, of_cache).astype(object), 2.0)
 
@@ -39,7 +34,8 @@ def measured_with(
 ) -> tuple[tuple[Member, ...], bool]:
     """Return the members measured with keys of ``width`` bytes, and whether any was; all of them if none.
 
-    Members whose formats nobody states are taken to have been.
+    A width of 0 is of kernels without keys: all members were measured so. Members whose formats nobody states
+    are taken to have been.
     """
     stated = {one.name: one.laws[law.name] for one in implementations(law.name)}
 

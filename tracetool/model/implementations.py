@@ -15,7 +15,7 @@ from tracetool.families.implementations import (
 from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.cache_formats import by_cache_width, measured_with
+from tracetool.model.cache_formats import cache_widths, measured_with
 from tracetool.model.calibration_scope import may_match_fitted
 from tracetool.model.candidates import is_known
 from tracetool.model.eligible_implementations import (
@@ -237,8 +237,11 @@ def _rows_by_kernel(law: Law, rows: OperatorColumns, gpu: Gpu) -> list[tuple[str
         groups += [
             (stack, kernel, places[at]) for kernel, at in dispatched(law, rows.take(places), gpu, stack)
         ]
+    widths = cache_widths(law, rows)
+    if widths is None:
+        return [(stack, name, 0.0, places) for stack, name, places in groups]
     return [
-        (stack, name, width, at)
+        (stack, name, float(width), places[widths[places] == width])
         for stack, name, places in groups
-        for width, at in by_cache_width(law, rows, places)
+        for width in np.unique(widths[places])
     ]
