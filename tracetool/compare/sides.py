@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.compare.readings_error import ReadingsError
-from tracetool.compare.steps import Steps, instance_free_name, run_steps
+from tracetool.compare.steps import Steps, instance_free, run_steps
 from tracetool.core.interval import ENDS
 from tracetool.tables.list_columns import shape_texts
 
@@ -160,7 +160,7 @@ def run_classes(
     group : Series of str, shape (n,), optional
         Group of each activity, by which classes are kept apart.
     """
-    named = ranges.select("range", instance_free_name().alias("range_name"))
+    named = ranges.select("range", instance_free("name").alias("range_name"))
     of_group = pl.lit("") if group is None else group
     launches = (
         kernels.with_columns(of_group.alias(GROUP))

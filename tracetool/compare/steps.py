@@ -95,9 +95,9 @@ def mean_variance(values: Floats) -> Floats:
     return np.asarray(np.divide(variance, mean**2, out=np.zeros(k), where=mean > 0))
 
 
-def instance_free_name() -> pl.Expr:
-    """Return ``name`` with counters taken out, so that ``step 12`` and ``step 13`` are one."""
-    return pl.col("name").str.replace_all(r"0x[0-9a-fA-F]+", "#").str.replace_all(r"([#_ :])\d+", "${1}#")
+def instance_free(column: str) -> pl.Expr:
+    """Return an expression: the name with counters taken out, so that ``step 12`` and ``step 13`` are one."""
+    return pl.col(column).str.replace_all(r"0x[0-9a-fA-F]+", "#").str.replace_all(r"([#_ :])\d+", "${1}#")
 
 
 def step_times(
@@ -120,7 +120,7 @@ def step_times(
     group : Series of str, shape (n,), optional
         Group of each activity, where classes are kept apart by it.
     """
-    named = ranges.select("range", instance_free_name().alias("range_name"))
+    named = ranges.select("range", instance_free("name").alias("range_name"))
     of_group = pl.lit("") if group is None else group
     inside = (
         kernels.select(
