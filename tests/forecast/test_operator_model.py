@@ -50,6 +50,11 @@ def test_a_table_is_of_one_gpu_and_one_pass(
     assert name in capsys.readouterr().err
 
 
+def test_one_pass_of_a_configuration_is_a_line_not_a_fault() -> None:
+    with pytest.raises(tt.BadInput, match="pass is for operators"):
+        tt.forecast("llama-3.1-8b", gpu="h100-sxm", mode="pass")
+
+
 def test_calls_become_rows() -> None:
     calls = [
         Call("matmul", "scores", ((2, 8, 64, 32), (2, 8, 32, 64)), ((2, 8, 64, 64),), "fp16"),

@@ -147,10 +147,13 @@ def plan_operators(case: Case, model: Model, gpu: Gpu, division: Division, clock
     Raises
     ------
     BadInput
-        If it is asked to be divided, or holds no operators.
+        If the model is not given as operators, is asked to be divided, or holds none.
     """
-    assert isinstance(model, OperatorModel)
-    assert model.build is not None
+    if not isinstance(model, OperatorModel) or model.build is None:
+        raise BadInput(
+            "mode: pass is for operators and exported graphs",
+            "leave out --mode, or ask for another",
+        )
     if division.gpus > 1:
         raise BadInput("gpus: operators of a table or graph are of one GPU", "leave out tp, pp, dp, ep")
     batch = max(round(case.get("bs", 1.0)), 1)

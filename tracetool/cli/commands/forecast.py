@@ -35,7 +35,8 @@ def forecast(
     gpu: str | None = _values("--gpu/--system", "GPU, e.g. h200-sxm."),
     mode: str | None = _values(
         "--mode",
-        "prefill (default of encoders), decode, serve (usual default), train or generate (of pipelines).",
+        "prefill (default of encoders), decode, serve (usual default), train, generate (of pipelines) or "
+        "pass (of operators).",
     ),
     isl: str | None = _values("--isl", "Tokens of a prompt (1024)."),
     osl: str | None = _values("--osl", "Tokens a request puts out (512)."),
