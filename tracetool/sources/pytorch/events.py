@@ -102,6 +102,8 @@ class EventReader:
         return remaining
 
     _is_list = False
+    #: Whether the text tried last is no JSON, wherever it is cut.
+    _malformed = False
 
     def _read_header(self, text: bytes) -> None:
         text = text[text.find(b"{") :]
@@ -122,6 +124,7 @@ class EventReader:
     def _cut(self, buffer: bytes) -> tuple[Chunk, bytes] | None:
         """Return the events before the last seam that decodes, and the bytes after it."""
         end = len(buffer)
+        self._malformed = False
         tries = 0
         window = 1 << 12
         while tries < CUT_TRIES and end > 0:
@@ -136,7 +139,7 @@ class EventReader:
                     self.count += len(chunk.events) + len(chunk.odd)
                     return chunk, buffer[seam.end() - 1 :]
                 tries += 1
-                if tries >= CUT_TRIES:
+                if tries >= CUT_TRIES or self._malformed:
                     return None
             end, window = start + 1, 1 << 16
         return None
@@ -150,16 +153,18 @@ class EventReader:
             return Chunk(self.count, self._events.decode(text), text)
         except msgspec.ValidationError:
             return self._one_by_one(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            fault = error
         repaired = _repaired(text)
         if repaired == text:
+            self._malformed = _is_malformed(fault, len(text))
             return None
         try:
             return Chunk(self.count, self._events.decode(repaired), repaired)
         except msgspec.ValidationError:
             return self._one_by_one(repaired)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._malformed = _is_malformed(error, len(repaired))
             return None
 
     def _one_by_one(self, text: bytes) -> Chunk | None:
@@ -228,6 +233,15 @@ class EventReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadInput):
             return None
         return self._one_by_one(bytes(sections["traceEvents"]))
+
+
+def _is_malformed(error: Exception, length: int) -> bool:
+    """Return whether a text breaks before the end at which it was cut: no other cut behind that decodes.
+
+    What follows a whole list is no fault of the text but the rest of the document.
+    """
+    place = re.search(r"\(byte (\d+)\)", str(error))
+    return place is not None and int(place[1]) < length - 2 and "trailing" not in str(error)
 
 
 def _repaired(text: bytes) -> bytes:
