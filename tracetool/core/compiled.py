@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -16,9 +15,9 @@ F = TypeVar("F", bound=Callable[..., object])
 COMPILE_FROM = 500_000
 _turns = [0]
 #: What the compiler raises before anything runs, where what it keeps on disk is damaged or cannot be written.
-_NOT_KEPT = (
-    OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, ValueError,
-)  # fmt: skip
+_NOT_KEPT = frozenset({
+    "UnpicklingError", "EOFError", "AttributeError", "ImportError", "IndexError", "KeyError", "ValueError",
+})  # fmt: skip
 
 
 def expect_turns(turns: int) -> None:
@@ -44,8 +43,9 @@ def _compile(function: Callable[..., object]) -> Callable[..., object]:
         nonlocal machine_code
         try:
             return machine_code(*arguments)
-        except _NOT_KEPT:
-            if machine_code is anew:
+        except Exception as error:
+            kept = isinstance(error, OSError) or type(error).__name__ in _NOT_KEPT
+            if machine_code is anew or not kept:
                 raise
             machine_code = anew
             return anew(*arguments)

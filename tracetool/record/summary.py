@@ -65,7 +65,7 @@ def _span(events: Sequence[Mapping[str, Any]], what: str) -> tuple[int, int] | N
 def summarize(folder: Path, *, disk_full: bool = False) -> Summary:
     """Return the summary of a recording; that of a cut or empty one has fewer entries.
 
-    ``disk_full`` says that the sampler ended without room for all of its log.
+    ``disk_full`` says that the sampler ended without space for all of its log.
     """
     events = read_events(folder)
     readings, notes = read_power(folder / POWER_LOG)
