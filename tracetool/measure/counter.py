@@ -163,8 +163,8 @@ def counter_readings(log: PowerLog, update_s: float) -> Readings:
     Notes
     -----
     Between two ticks the counter gained what was drawn between them, so the mean over that time is a full
-    boxcar. Where polls do not show the ticks, means are taken over equal steps, each of which may hold one tick
-    more or less.
+    boxcar. Where polls do not show the ticks, means are taken over equal steps, each of which may hold one
+    tick more or less.
     """
     query_s = query_times(log.counter_time_s)
     ticks = counter_ticks(query_s, log.counter_j)
