@@ -126,7 +126,7 @@ def test_columns_of_operator_tables_are_read_as_their_schema_says() -> None:
     """A text stays one, a flag may be a word, a number may be written as a text."""
     words = {"str": "x", "bool": "no", "int64": "1", "float64": "1"}
     row = {name: words[kind] for name, kind in column_types().items()}
-    row |= {"op": "gemm", "dtype": "bf16", "kv_dtype": "fp8"}
+    row |= {"op": "gemm", "dtype": "bf16", "kv_dtype": "fp8", "state_dtype": "fp32"}
     read = check_operators("table", pl.DataFrame([row]))
     kinds = {name: pl.String() if kind == "str" else pl.Float64() for name, kind in column_types().items()}
     assert dict(read.schema) == {name: kind for name, kind in kinds.items() if name != "count"}
