@@ -33,7 +33,7 @@ def test_attributed_energy_comes_first_and_notes_last(
     monkeypatch.setenv("COLUMNS", "200")
     logged.attribute().show()
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("run: 5,098 J measured (90 %: 4,755 to 5,440)")
+    assert lines[0].startswith("run: 5,098 J measured (90 %: 4,756 to 5,441)")
     notes = [line.startswith("note: ") for line in lines]
     assert any(notes)
     assert all(notes[notes.index(True) :])

@@ -186,6 +186,7 @@ def _start_recording(machine: Machine, *words: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.usefixtures("heeds_hang_up")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_lone_signal_stops_profiler_and_program_and_keeps_everything(
     machine: Machine, number: signal.Signals

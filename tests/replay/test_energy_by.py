@@ -116,7 +116,8 @@ def test_time_without_idle_time_is_called_device_time(
 ) -> None:
     grouped = energy_by(energies.run, ["family"], energies=energies)
     print_groups(grouped, [])
-    heading = capsys.readouterr().out.splitlines()[0]
+    energy, heading = capsys.readouterr().out.splitlines()[:2]
+    assert "90 %" in energy
     assert "device time" in heading
     run = grouped.frame.row(-1, named=True)
     assert run["power_w"] == pytest.approx(1e3 * run["energy_j"] / (run["time_ms"] + run["idle_ms"]))

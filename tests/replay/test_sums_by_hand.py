@@ -111,7 +111,7 @@ def test_a_run_of_two_windows_is_told_with_the_idle_time_between(tmp_path: Path)
         for idle_ns, kernel_ms, n, us in ((0, 40.0, 3, 100.0), (50_000_000, 10.0, 1, 300.0))
     ]  # fmt: skip
     pl.DataFrame({"start_ns": [0] * 4}).write_parquet(tmp_path / "kernels.parquet")
-    run: Any = SimpleNamespace(path=tmp_path)
+    run: Any = SimpleNamespace(path=tmp_path, stamps=None)
     told = added(windows, infos, run)
     assert told["info"]["recorded_makespan_ms"] == pytest.approx(150.0)
     assert told["info"]["coverage"]["time"] == pytest.approx(0.8 * 1.0 + 0.2 * 0.5)

@@ -48,6 +48,7 @@ def _start(folder: Path, manner: str) -> subprocess.Popen[str]:
     return job
 
 
+@pytest.mark.usefixtures("heeds_hang_up")
 @pytest.mark.parametrize(
     ("manner", "number", "line"),
     [
