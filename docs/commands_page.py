@@ -30,7 +30,7 @@ Every command with all it takes: what `tracetool COMMAND --help` prints, on one 
 `tracetool --install-completion` makes the shell complete commands and options. `TRACETOOL_DEBUG=1` prints the traceback of an internal fault.
 
 Exit codes: 0 done, 1 a check that was asked for failed, 2 bad input or usage, 3 a part is missing on this machine, 130 interrupted,
-143 terminated; `record` ends with the program's own."""
+143 terminated, 129 hung up; `record` ends with the program's own."""
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
