@@ -66,6 +66,8 @@ def test_a_kernel_called_by_its_project_is_what_source_tells_on_a_chip() -> None
     for law, tiles in ((prefill, "by_head"), (decode, "tile_rows")):
         assert tiles not in habits_of_name(law, "torch_flow_flashinfer", "blackwell")
         assert tiles in habits_of_name(law, "torch_flow_flashinfer", "ada")
+    # and, called so, clears no counters before them
+    assert habits_of_name(decode, "torch_flow_flashinfer", "blackwell")["clears"] == 0.0
     assert habits_of_name(decode, "flashinfer", "blackwell")["tile_rows"] == 16.0
     assert is_recognized(prefill, "flashinfer_of_tomorrow")
 

@@ -141,7 +141,7 @@ NAME_HABITS: Final[dict[str, Coefficients]] = {
     "flashinfer": FLASHINFER,
     "flashinfer_trtllm": {},
     # where there is tensor memory TensorRT-LLM's backend of that name calls its own generated kernels, and
-    # converts new keys and values before (tensorrt_llm/_torch/models/modeling_gemma4.py,
-    # ``flashinfer_backend``; tensorrt_llm/_torch/attention_backend/flashinfer.py)
-    f"torch_flow_flashinfer/{TENSOR_MEMORY}": {"kv8_casts": 2.0},
+    # converts new keys and values before; no kernel of its own clears counters (tensorrt_llm/_torch/models/
+    # modeling_gemma4.py, ``flashinfer_backend``; tensorrt_llm/_torch/attention_backend/flashinfer.py)
+    f"torch_flow_flashinfer/{TENSOR_MEMORY}": {"kv8_casts": 2.0, "clears": 0.0},
 }
