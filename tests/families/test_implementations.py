@@ -313,8 +313,8 @@ def test_the_source_of_a_version_tells_whether_counters_are_cleared(
     elsewhere = {name: rows for name, rows in fitted.gpus.items() if name != "b200-sxm"}
     others = {name: v for name, v in fitted.by_architecture.items() if name != "blackwell"}
     kept = replace(fitted, gpus=elsewhere, by_architecture=others, by_version={})
-    [lent] = members(law, load_gpu(gpu), stack, "torch_flow", (replace(one, laws={"decode": kept}),))
-    assert lent.coefficients.get("clears", 0.0) == cleared
+    [member] = members(law, load_gpu(gpu), stack, "torch_flow", (replace(one, laws={"decode": kept}),))
+    assert member.coefficients.get("clears", 0.0) == cleared
 
 
 def test_gddr_brings_a_smaller_share_of_its_peak() -> None:

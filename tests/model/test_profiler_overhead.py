@@ -165,9 +165,9 @@ def test_an_architecture_after_one_that_is_stated_takes_its_coefficients(
         time_files, "load_architecture", lambda name: new if name == "new" else load_architecture(name)
     )
     law = laws()["gemm"]
-    lent = time_files._of_vendor(law, {}, replace(load_gpu("mi355x"), architecture="new"))
+    values = time_files._of_vendor(law, {}, replace(load_gpu("mi355x"), architecture="new"))
     expected = law.by_vendor["amd/cdna4" if as_cdna_4 else "amd"]
-    assert lent["tensor_efficiency"] == expected["tensor_efficiency"]
+    assert values["tensor_efficiency"] == expected["tensor_efficiency"]
 
 
 def test_the_way_back_of_a_norm_reads_the_gradient_too() -> None:

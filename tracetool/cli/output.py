@@ -91,6 +91,7 @@ def _print_document(text: str) -> None:
 JSON_OPTION = typer.Option(
     False, "--json", help="Print one JSON document on standard output and nothing else; an error is one too."
 )
+LIST_OUT_OPTION = typer.Option(None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml")
 QUIET_OPTION = typer.Option(False, "--quiet", "-q", help="Print errors only.")
 VERBOSE_OPTION = typer.Option(
     False,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.output import JSON_OPTION, LIST_OUT_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
@@ -19,9 +19,7 @@ def doctor(
         Path(), metavar="[FOLDER]", help="Where recordings would go; here by default."
     ),
     require: bool = typer.Option(False, "--require", help="Exit 3 if this machine cannot record a GPU."),
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
-    ),
+    out: Path | None = LIST_OUT_OPTION,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.output import JSON_OPTION, LIST_OUT_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
@@ -15,9 +15,7 @@ app = typer.Typer()
     short_help="The files that can be read, and how to make them.", epilog="Example: tracetool formats --json"
 )
 def formats(
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
-    ),
+    out: Path | None = LIST_OUT_OPTION,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.output import JSON_OPTION, LIST_OUT_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
@@ -16,9 +16,7 @@ app = typer.Typer()
 )
 def schema(
     table: str | None = typer.Argument(None, help="Table to show; all names when left out."),
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
-    ),
+    out: Path | None = LIST_OUT_OPTION,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.output import JSON_OPTION, LIST_OUT_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
 
 @app.command(short_help="The toys there are.", epilog="Example: tracetool toys --json")
 def toys(
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml"
-    ),
+    out: Path | None = LIST_OUT_OPTION,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
