@@ -18,6 +18,7 @@ from tracetool.compare.diff_run import accuracy_of, diff_run
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.run_side import LoadedRun, Reading, chosen_basis, expand, load_run
+from tracetool.compare.same_recording import recorded_traces
 from tracetool.compare.sides import Side, make_side, same_clock
 from tracetool.compare.spread import Spread, repeated, single_run_prior
 from tracetool.compare.thresholds import Threshold
@@ -238,19 +239,11 @@ def _same_recordings(base: Sequence[LoadedRun], head: Sequence[LoadedRun]) -> li
     """Return a sentence where a run of one side is one of the other, or a copy of it; none otherwise."""
     if base[0] is head[0]:
         return ["base and head are the same run: its figures have no run-to-run spread"]
-    recorded = {traces: run.classes.label for run in base if (traces := _recorded(run))}
-    pairs = [(recorded[t], run.classes.label) for run in head if (t := _recorded(run)) in recorded]
+    recorded = {traces: run.classes.label for run in base if (traces := recorded_traces(run.run))}
+    pairs = [(recorded[t], run.classes.label) for run in head if (t := recorded_traces(run.run)) in recorded]
     if not pairs:
         return []
     return [f"{pairs[0][0]} and {pairs[0][1]} are the same recording: nothing was run twice"]
-
-
-def _recorded(run: LoadedRun) -> frozenset[str]:
-    """Return the sums of the traces that a run was made of; none of tables, baselines and redacted runs."""
-    sources = () if run.run is None else run.run.info.get("sources") or ()
-    listed = [s for s in sources if isinstance(s, dict) and s.get("activities")]
-    sums = [s.get("sha256") for s in listed]
-    return frozenset(s for s in sums if isinstance(s, str) and s) if all(sums) else frozenset()
 
 
 def _unrepeated(

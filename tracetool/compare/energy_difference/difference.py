@@ -14,6 +14,7 @@ from tracetool.compare.energy_difference.factors import CAUSES, MatchedWork
 from tracetool.compare.energy_difference.intervals import all_parts, drawn_parts, side_by_side
 from tracetool.compare.energy_difference.notes import basis_notes
 from tracetool.compare.energy_difference.pairs import NAMED, matched_pairs
+from tracetool.compare.same_recording import same_recording
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import LEVEL
 from tracetool.replay.diagnosis.gpu_pieces import CutRun, cut_run
@@ -86,13 +87,16 @@ def energy_difference(
     ]
     joined, pairs, clock_idle = matched_pairs(sides, foreign=foreign)
     rows, totals = _split(sides, joined, pairs, clock_idle, foreign=foreign)
+    same = same_recording(base, head)
+    if same and rows["energy_base_j"].equals(rows["energy_head_j"]):  # the errors are the same ones too
+        totals = totals.with_columns(pl.col("change_j").alias(c) for c in ("change_low_j", "change_high_j"))
     return EnergyDifference(
         sides[0],
         sides[1],
         unit,
         load_schema("energy_difference").conform(rows),
         totals,
-        tuple(basis_notes(sides, rows, unit, foreign=foreign)),
+        (*filter(None, [same]), *basis_notes(sides, rows, unit, foreign=foreign)),
     )
 
 
