@@ -269,7 +269,6 @@ NAME_SEARCHES_YET = {
     "replay/iterations.py": "names of ranges: steps are numbered",
     "replay/module_paths.py": "names of modules: instances are numbered",
     "compare/sides.py": "names of ranges: steps are numbered",
-    "measure/fingrav/campaign.py": "the words a user looks for a kernel by",
 }
 #: Packages that may import re, and files beyond them with what they read.
 MAY_IMPORT_RE = {

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tracetool.api.ingest import ingest
     from tracetool.api.predict import Prediction, predict
     from tracetool.api.profile import Profile, profile
+    from tracetool.api.profile_kernels import KernelProfiles, profile_kernels
     from tracetool.api.record import Recording, finish_recording, record
     from tracetool.api.report import Report, report
     from tracetool.api.request_energy import RequestEnergy, request_energy
@@ -82,6 +83,7 @@ _HOMES = {
     "api.ingest": ("ingest",),
     "api.predict": ("Prediction", "predict"),
     "api.profile": ("Profile", "profile"),
+    "api.profile_kernels": ("KernelProfiles", "profile_kernels"),
     "api.record": ("Recording", "finish_recording", "record"),
     "api.report": ("Report", "report"),
     "api.request_energy": ("RequestEnergy", "request_energy"),

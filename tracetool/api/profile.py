@@ -137,21 +137,40 @@ def profile(
     ...
     tracetool.core.errors.BadInput: ...
     """
-    paths = paths_of(sources)
+    paths = check_sources(sources, power, sync, window)
     if power is None:
-        if sync is not None or window is not None:
-            raise BadInput(
-                "--sync and --window are of samples beside a table of executions", "give --power SAMPLES.csv"
-            )
-        for path in paths:
-            if not is_run_path(path) and holds_activity(path):
-                raise BadInput.in_file(
-                    path, "is a table of executions, without samples of power", "give --power SAMPLES.csv"
-                )
         return Profile(profile_runs(paths, kernel=kernel, gpu=gpu, margin=margin))
-    if len(paths) != 1:
-        raise BadInput("one table of executions goes with --power", "profile runs without --power")
     window_s = 0.0 if window is None else window * 1e-3
     return Profile(
         profile_tables(paths[0], power, sync=sync, window_s=window_s, margin=margin, kernel=kernel)
     )
+
+
+def check_sources(
+    sources: PathLike | Sequence[PathLike],
+    power: PathLike | None,
+    sync: PathLike | None,
+    window: float | None,
+) -> Sequence[PathLike]:
+    """Return the runs to profile, or the one table of executions that goes with samples.
+
+    Raises
+    ------
+    BadInput
+        If options are of the other kind, or a table of executions comes without ``power``.
+    """
+    paths = paths_of(sources)
+    if power is not None:
+        if len(paths) != 1:
+            raise BadInput("one table of executions goes with --power", "profile runs without --power")
+        return paths
+    if sync is not None or window is not None:
+        raise BadInput(
+            "--sync and --window are of samples beside a table of executions", "give --power SAMPLES.csv"
+        )
+    for path in paths:
+        if not is_run_path(path) and holds_activity(path):
+            raise BadInput.in_file(
+                path, "is a table of executions, without samples of power", "give --power SAMPLES.csv"
+            )
+    return paths

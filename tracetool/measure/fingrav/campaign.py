@@ -17,6 +17,7 @@ from tracetool.measure.fingrav.campaign_tables import read_executions, read_samp
 from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.deconvolve import GOAL, Deconvolution
 from tracetool.measure.fingrav.interleaving import Activities, Interleaving, interleaving
+from tracetool.measure.fingrav.kernel_choice import chosen_kernels
 from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.run_trends import run_record, run_rows, run_trends
 from tracetool.measure.fingrav.stitch import Samples
@@ -150,20 +151,23 @@ def profile_runs(
     return _profiled(name, fine_profile(executions, samples, margin=margin), notes, samples, activities)
 
 
-def _chosen(runs: Sequence[Run], name_part: str | None) -> str:
+def kernel_times(runs: Sequence[Run]) -> dict[str, float]:
+    """Return the time of each kernel of several runs. [ns]
+
+    Raises
+    ------
+    BadInput
+        If no kernel ran.
+    """
     names = pl.concat([r.signatures.filter(pl.col("kind") == "kernel") for r in runs])
-    if name_part:
-        names = names.filter(pl.col("name").str.contains(name_part, literal=True))
-    if not names.height:
-        raise BadInput(
-            f"no kernel called {name_part!r} ran" if name_part else "no kernel ran",
-            "give part of its name as tracetool classify RUN shows it",
-        )
-    return str(
-        names.group_by("name", maintain_order=True)
-        .agg(pl.col("duration_ns").sum())
-        .sort("duration_ns")["name"][-1]
-    )
+    times = names.group_by("name", maintain_order=True).agg(pl.col("duration_ns").sum())
+    if not times.height:
+        raise BadInput("no kernel ran", "give runs whose traces hold kernels")
+    return dict(times.sort("duration_ns", maintain_order=True).iter_rows())
+
+
+def _chosen(runs: Sequence[Run], name_part: str | None) -> str:
+    return chosen_kernels(kernel_times(runs), [name_part] if name_part else [], 1)[0]
 
 
 def _profiled(

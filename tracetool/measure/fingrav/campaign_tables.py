@@ -15,6 +15,7 @@ from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.campaign_runs import activities_of
 from tracetool.measure.fingrav.executions import Executions, in_runs
 from tracetool.measure.fingrav.interleaving import Activities
+from tracetool.measure.fingrav.kernel_choice import chosen_kernel
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.sources.telemetry.readings import check_watts
 from tracetool.tables.table_file import stored_table
@@ -142,20 +143,41 @@ def read_executions(
         raise BadInput.in_file(path, f"line {row}: the execution ends before it starts")
     start, end = times_us["start_us"] * _US, times_us["end_us"] * _US
     run = _numbers(frame, ("run",), path)["run"].astype(np.int64) if "run" in frame.columns else None
-    if "kernel" in frame.columns:
-        names = frame["kernel"].cast(pl.String).fill_null("?").to_list()
-    else:
-        names = [Path(path).stem] * frame.height
-    spent: dict[str, float] = {}
-    for name, length in zip(names, (end - start).tolist(), strict=True):
-        spent[name] = spent.get(name, 0.0) + length
-    fitting = {n: s for n, s in spent.items() if (kernel or "") in n}
-    if not fitting:
+    names = _kernel_names(frame, path)
+    spent = _times(names, end - start)
+    chosen = chosen_kernel(spent, kernel)
+    if chosen is None:
         raise BadInput.in_file(path, f"holds no kernel called {kernel!r}", "give part of a name it holds")
-    chosen = max(fitting, key=lambda n: fitting[n])
     own_rows = np.array([n == chosen for n in names])
     executions = in_runs(start[own_rows], end[own_rows], None if run is None else run[own_rows])
     return executions, chosen, activities_of(start, end, names, chosen)
+
+
+def table_kernel_times(path: str | os.PathLike[str]) -> dict[str, float]:
+    """Return the time of each kernel of a table of executions. [us]
+
+    Raises
+    ------
+    BadInput
+        If it cannot be used.
+    """
+    frame = _read(path)
+    times_us = _numbers(frame, ("start_us", "end_us"), path)
+    return _times(_kernel_names(frame, path), times_us["end_us"] - times_us["start_us"])
+
+
+def _kernel_names(frame: pl.DataFrame, path: str | os.PathLike[str]) -> list[str]:
+    """Return the kernel of each execution: the file's name where there is no such column."""
+    if "kernel" not in frame.columns:
+        return [Path(path).stem] * frame.height
+    return frame["kernel"].cast(pl.String).fill_null("?").to_list()
+
+
+def _times(names: Sequence[str], lengths: Floats) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for name, length in zip(names, lengths.tolist(), strict=True):
+        times[name] = times.get(name, 0.0) + length
+    return times
 
 
 def read_sync(path: str | os.PathLike[str]) -> ClockMap:
