@@ -20,6 +20,9 @@ import pytest
 
 import tracetool as tt
 from tests.documents import check_document
+from tests.sources import execution_files
+from tests.sources.logs import LOGS, Log
+from tracetool.fleet import jobs as jobs_of_files
 from tracetool.fleet.jobs import Job, find_jobs
 from tracetool.fleet.report import _answer
 from tracetool.fleet.storage import Place
@@ -120,6 +123,65 @@ def test_a_power_log_is_told_by_its_content(tmp_path: Path, name: str) -> None:
     kineto(tmp_path / "a" / "other.pt.trace.json").with_name("other_power.csv").unlink()
     of_each = {j.name: [Path(i.path).name for i in j.logs] for j in found([str(tmp_path / "a")])}
     assert of_each == {"step": [log.name] if name != "smi.csv" else [], "other": []}
+
+
+@pytest.mark.parametrize(
+    "log", [log for log in LOGS if log.name.endswith(".json")], ids=lambda log: log.format
+)
+def test_a_json_log_beside_json_traces_is_told_by_its_content(tmp_path: Path, log: Log) -> None:
+    """A folder of nothing but JSON was taken for traces, whose logs failed as jobs."""
+    trace = kineto(tmp_path / "a" / "step.pt.trace.json", launches=2)
+    trace.with_name("step_power.csv").unlink()
+    trace.with_name("gpu0.json").write_text(log.text, "utf-8")
+    for source in (str(tmp_path), (tmp_path / "a").as_uri()):
+        (job,) = found([source])
+        assert [[Path(i.path).name for i in files] for files in (job.traces, job.logs)] == [
+            [trace.name],
+            ["gpu0.json"],
+        ]
+    kineto(tmp_path / "a" / "other.json").with_name("other_power.csv").unlink()
+    trace.with_name("gpu0.json").rename(trace.with_name("other-gpu.json"))
+    of_each = {j.name: [Path(i.path).name for i in j.logs] for j in found([str(tmp_path / "a")])}
+    assert of_each == {"step": [], "other": ["other-gpu.json"]}
+
+
+def test_of_many_json_files_named_alike_one_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(
+        jobs_of_files,
+        "_kind",
+        lambda _, item: opened.append(item.path) or ("telemetry" if "gpu" in item.path else ""),
+    )
+    for number in range(20):
+        for name in (f"rank{number}.json", f"rank{number}_gpu.json"):
+            (tmp_path / name).write_text("{}")
+    for number in range(3):
+        (tmp_path / f"step{'x' * (number + 1)}.json").write_text("{}")
+    jobs = found([str(tmp_path)])
+    assert len(opened) == 2 + 3
+    assert [(len(j.traces), len(j.logs)) for j in jobs] == [(20, 20), (1, 0), (1, 0), (1, 0)]
+    monkeypatch.setattr(jobs_of_files, "_OPENED", 1)
+    assert sum(len(j.logs) for j in found([str(tmp_path)])) == 0  # as if they were traces
+
+
+def test_operators_of_an_execution_trace_go_with_the_profile_beside_them(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    execution_files.profile(folder)
+    execution_files.observed(folder)
+    (job,) = found([str(tmp_path)])
+    assert [[Path(i.path).name for i in files] for files in (job.traces, job.beside)] == [
+        ["trace.json"],
+        ["et.json"],
+    ]
+    target = tmp_path / "set"
+    tt.fleet_ingest(tmp_path, target, workers=1, gpu="a100-sxm")
+    run = tt.open(next((target / "runs").iterdir()))
+    assert run.signatures["input_dims"].is_not_null().any()
+    again = tt.fleet_ingest(folder / "trace.json", target, workers=1, gpu="a100-sxm")
+    assert (again.done, again.skipped) == (0, 1)  # the file that was beside it is taken as before
 
 
 def test_runs_are_what_ingest_alone_writes(fleet: Path, source: Path, tmp_path: Path) -> None:

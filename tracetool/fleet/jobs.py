@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from itertools import groupby
 from pathlib import Path
@@ -28,6 +28,13 @@ _TRACES: Final = (
 )  # fmt: skip
 #: Ends of names that power logs have; a file whose name holds no word of logs is recognized by its content.
 _TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log")
+#: Ends of names of traces' operators, which are read beside them.
+_OPERATORS: Final = (".et",)
+_JSON: Final = (".json", ".json.gz")
+#: JSON files whose names differ in digits alone: of more than these the first tells what all are.
+_OPENED_ALIKE: Final = 8
+#: JSON files of a folder that are opened; the rest are traces, as ranks of one job in a bucket are.
+_OPENED: Final = 256
 #: Words in the names of power logs, which go with the traces beside them.
 _LOGS: Final = (
     "power",
@@ -46,18 +53,27 @@ _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 
 @dataclass(frozen=True)
 class Job:
-    """One run to make: its name, the location of its files, traces and logs, and the values in its path."""
+    """One run to make: its name, the location of its files, traces and logs, and the values in its path.
+
+    ``beside`` are files read beside traces: counters of launches, operators of an execution trace.
+    """
 
     name: str
     where: str
     traces: tuple[Item, ...]
     logs: tuple[Item, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[Item, ...] = ()
+
+    @property
+    def files(self) -> tuple[Item, ...]:
+        """All files of the job, traces first."""
+        return (*self.traces, *self.beside, *self.logs)
 
     @property
     def marks(self) -> str:
         """A sum over names, sizes and times of its files: changed files are read anew."""
-        text = "\n".join(f"{i.path}\0{i.size}\0{i.mark}" for i in (*self.traces, *self.logs))
+        text = "\n".join(f"{i.path}\0{i.size}\0{i.mark}" for i in self.files)
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -101,7 +117,7 @@ def find_jobs(
                     new.append(trace)
             if new:
                 name = unique_name(job, jobs)
-                jobs[name] = Job(name, job.where, tuple(new), job.logs, job.labels)
+                jobs[name] = replace(job, name=name, traces=tuple(new))
     if not jobs:
         raise BadInput("no trace in " + ", ".join(sources), "tracetool formats lists what can be read")
     return list(jobs.values()), (*_repeats(repeated), *_left_out(unnamed))
@@ -163,15 +179,24 @@ def _of_source(source: str, names: Sequence[str], unnamed: list[str], *, each: b
         below = folder.removeprefix(place.root).strip("/")
         folder_names = [p for p in below.split("/") if p]
         labels = {n: p for n, p in zip(names, folder_names, strict=False) if n}
-        logs, traces = _separated(place, items)
+        logs, beside, traces = _separated(place, items)
         if not traces:
             continue
         groups = list(_ranks(traces, each=each))
-        of_log = [] if len(groups) == 1 else [_begins(log, traces) for log in logs]
         for group in groups:
-            own = {t.path for t in group}
-            alike = [i for i, of in zip(logs, of_log, strict=True) if of & own] if of_log else logs
-            yield Job(_name(below, group), base, tuple(group), tuple(alike), labels)
+            own_logs, own_beside = (_of_group(more, traces, group, groups) for more in (logs, beside))
+            name = _name(below, group)
+            yield Job(name, base, tuple(group), tuple(own_logs), labels, tuple(own_beside))
+
+
+def _of_group(
+    more: Sequence[Item], traces: Sequence[Item], group: Sequence[Item], groups: Sequence[object]
+) -> list[Item]:
+    """Return the files that go with traces: all where they are the only ones, else by how names begin."""
+    if len(groups) == 1:
+        return list(more)
+    own = {t.path for t in group}
+    return [i for i in more if _begins(i, traces) & own]
 
 
 def _split_glob(source: str) -> tuple[str, str]:
@@ -186,25 +211,48 @@ def _split_glob(source: str) -> tuple[str, str]:
 
 def _considered(path: str) -> bool:
     name = path.rsplit("/", 1)[-1].lower()
-    return not name.startswith(".") and name.endswith((*_TRACES, *_TEXTS))
+    return not name.startswith(".") and name.endswith((*_TRACES, *_TEXTS, *_OPERATORS))
 
 
 def _readable(path: str) -> bool:
     return path.lower().endswith(_TRACES)
 
 
-def _separated(place: Place, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-    """Return the power logs and the traces of a folder.
-
-    JSON files among themselves are not opened: ranks of one job, thousands of them in a bucket.
-    """
+def _separated(place: Place, items: Sequence[Item]) -> tuple[list[Item], list[Item], list[Item]]:
+    """Return the power logs of a folder, what is read beside a trace, and the traces."""
     named = [i for i in items if is_log(i.path)]
     others = [i for i in items if not is_log(i.path)]
     if not any(_readable(i.path) for i in others):
-        return named, []
-    opened = [] if all(i.path.lower().endswith((".json", ".json.gz")) for i in others) else others
-    found = [i for i in opened if i.path.lower().endswith(_TEXTS) and _holds_power(place, i)]
-    return [*named, *found], [i for i in others if i not in found and _readable(i.path)]
+        return named, [], []
+    kinds = _kinds(place, others)
+    logs = [i for i in others if kinds.get(i.path) == "telemetry"]
+    beside = [i for i in others if kinds.get(i.path) == "beside"]
+    apart = {i.path for i in (*logs, *beside)}
+    return [*named, *logs], beside, [i for i in others if i.path not in apart and _readable(i.path)]
+
+
+def _kinds(place: Place, items: Sequence[Item]) -> dict[str, str]:
+    """Return what files hold whose ends of names do not say it.
+
+    Of JSON files, which may be thousands of ranks, those whose names differ in digits alone are alike.
+    """
+    kinds: dict[str, str] = {}
+    alike: dict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        name = item.path.rsplit("/", 1)[-1].lower()
+        if name.endswith(_JSON):
+            alike[_squeezed(name)].append(item)
+        elif name.endswith((*_TEXTS, *_OPERATORS)):
+            kinds[item.path] = _kind(place, item)
+    opened = 0
+    for group in alike.values():
+        first = group if len(group) <= _OPENED_ALIKE else group[:1]
+        if opened + len(first) > _OPENED:
+            break
+        opened += len(first)
+        found = [_kind(place, item) for item in first]
+        kinds |= {i.path: found[min(n, len(found) - 1)] for n, i in enumerate(group)}
+    return kinds
 
 
 def is_log(path: str) -> bool:
@@ -213,21 +261,33 @@ def is_log(path: str) -> bool:
     return name.endswith((".csv", ".json", ".jsonl")) and any(word in name for word in _LOGS)
 
 
-def _holds_power(place: Place, item: Item) -> bool:
-    """Whether ``ingest`` takes a file for a power log, by its first bytes."""
+def _kind(place: Place, item: Item) -> str:
+    """Return what a file is to a run, as ``ingest`` takes it, by its first bytes; empty where unknown."""
     try:
         if place.local:
-            return detect(Path(item.path))[1].holds == "telemetry"
+            return detect(Path(item.path))[1].kind
         with temporary_folder() as folder:
             start = folder / Path(item.path).name
             start.write_bytes(place.head(item.path, HEAD_BYTES))
-            return detect(start)[1].holds == "telemetry"
+            return detect(start)[1].kind
     except BadInput:
-        return False
+        return ""
 
 
 def _digits_out(name: str) -> str:
     return "".join("#" if c.isdigit() else c for c in name)
+
+
+def _squeezed(name: str) -> str:
+    """Return a name with one mark in place of each number.
+
+    >>> _squeezed("rank0.1700000000.json"), _squeezed("gpu.json")
+    ('rank#.#.json', 'gpu.json')
+    """
+    squeezed = _digits_out(name)
+    while "##" in squeezed:
+        squeezed = squeezed.replace("##", "#")
+    return squeezed
 
 
 def _ranks(traces: Sequence[Item], *, each: bool) -> Iterable[list[Item]]:
@@ -238,9 +298,7 @@ def _ranks(traces: Sequence[Item], *, each: bool) -> Iterable[list[Item]]:
     alike: dict[str, list[Item]] = defaultdict(list)
     for trace in traces:
         name = trace.path.rsplit("/", 1)[-1]
-        squeezed = _digits_out(name)
-        while "##" in squeezed:
-            squeezed = squeezed.replace("##", "#")
+        squeezed = _squeezed(name)
         alike[squeezed if "rank" in squeezed.lower() else name].append(trace)
     yield from alike.values()
 

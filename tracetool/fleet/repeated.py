@@ -49,7 +49,7 @@ def named_as_before(jobs: Sequence[Job], entries: _Entries) -> list[Job]:
 
 def _with_logs(job: Job, entry: Mapping[str, Any]) -> Job:
     """Return a job with the logs that it was read with and that are still there: a source may name less."""
-    traces, own = {t.path for t in job.traces}, {i.path for i in job.logs}
+    traces, own = {t.path for t in job.traces}, {i.path for i in (*job.beside, *job.logs)}
     sources = [p for p in entry.get("sources") or () if isinstance(p, str)]
     noted = traces <= set(sources)  # else of a job that was read from elsewhere
     lacking = [p for p in sources if noted and p not in traces | own and not _is_trace(p, entry)]
@@ -57,8 +57,16 @@ def _with_logs(job: Job, entry: Mapping[str, Any]) -> Job:
         return job
     place = Place(job.where)
     there = {p: item for p in lacking if (item := place.item(p)) is not None}
-    logs = {**{i.path: i for i in job.logs}, **there}
-    return replace(job, logs=tuple(logs[p] for p in dict.fromkeys((*sources, *own)) if p in logs))
+    stated = entry.get("beside")
+    beside_before = stated if isinstance(stated, list) else []
+    order = list(dict.fromkeys((*sources, *own)))
+    logs = {i.path: i for i in job.logs} | {p: i for p, i in there.items() if p not in beside_before}
+    beside = {i.path: i for i in job.beside} | {p: i for p, i in there.items() if p in beside_before}
+    return replace(
+        job,
+        logs=tuple(logs[p] for p in order if p in logs),
+        beside=tuple(beside[p] for p in order if p in beside),
+    )
 
 
 def _is_trace(path: str, entry: Mapping[str, Any]) -> bool:

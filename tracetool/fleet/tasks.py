@@ -41,9 +41,12 @@ def ingest_job(job: Job, target: str, options: Mapping[str, Any]) -> dict[str, A
         copies = scratch / "sources"
         copies.mkdir()
         traces = [source.fetch(i.path, copies) for i in job.traces]
+        beside = [source.fetch(i.path, copies) for i in job.beside]
         logs = [source.fetch(i.path, copies) for i in job.logs]
         try:
-            run = ingest(traces, logs, tz=options.get("tz"), gpu=options.get("gpu"), out=scratch / "run")
+            run = ingest(
+                [*traces, *beside], logs, tz=options.get("tz"), gpu=options.get("gpu"), out=scratch / "run"
+            )
         except TracetoolError as error:  # names the copy: say whose it is
             error.message = error.message.replace(f"{copies}/", f"{source.name}/")
             error.message = error.message.replace(str(scratch / "run"), place.name)
@@ -58,10 +61,11 @@ def ingest_job(job: Job, target: str, options: Mapping[str, Any]) -> dict[str, A
             "warnings": len(run.info["warnings"]),
             "clock": clock["domain"],
             "start_ns": _start_ns(run.path) if clock["domain"] == "utc" else None,
-            "bytes": sum(i.size for i in (*job.traces, *job.logs)),
-            "sources": [i.path for i in (*job.traces, *job.logs)],
+            "bytes": sum(i.size for i in job.files),
+            "sources": [i.path for i in job.files],
             "from": "" if source.local else source.name,
             "traces": [i.path for i in job.traces],
+            "beside": [i.path for i in job.beside],
             "sha256": [s["sha256"] for s in run.info["sources"]],
             "trace_sha256": [s["sha256"] for s in run.info["sources"] if s["path"] in own],
             "labels": dict(job.labels),

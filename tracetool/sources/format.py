@@ -162,6 +162,8 @@ class Format:
         Usual endings, for the listing only: files are recognized by content.
     extra : str
         Extra to install, where one is needed.
+    beside : bool
+        Whether it states something of a trace and holds no timeline of its own, as counters do too.
     memory_ratio : float
         Memory that reading takes for each byte of content, as measured; 0 where the reader itself checks
         what a file declares.
@@ -176,5 +178,13 @@ class Format:
     checked: str = ""
     suffixes: Sequence[str] = ()
     extra: str = ""
+    beside: bool = False
     memory_ratio: float = 5.0
     spill: Callable[[Path, ReadOptions, Spill[Trace]], bool] | None = None
+
+    @property
+    def kind(self) -> Literal["trace", "telemetry", "beside"]:
+        """What a file of it is to a run: its trace, its log, or read beside a trace."""
+        if self.holds == "telemetry":
+            return "telemetry"
+        return "beside" if self.beside or self.holds == "counters" else "trace"

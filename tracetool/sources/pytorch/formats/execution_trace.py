@@ -66,5 +66,6 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".json", ".json.gz", ".et"),
+    beside=True,
     memory_ratio=20.0,
 )
