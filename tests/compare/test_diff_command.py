@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.compare.folders import write_folder, write_runs
 from tracetool.cli.app import run
-from tracetool.compare.run_side import Basis, LoadedRun, Reading, load_run
-from tracetool.tables.run import Run
 
 Ran = tuple[int, str, str]
 
@@ -28,24 +26,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 
 
 @pytest.fixture(scope="module")
-def remembered() -> Iterator[None]:
-    """Load every run once: many tests look at the same ones."""
-    seen: dict[tuple[Path, str, Reading], LoadedRun] = {}
-
-    def load(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]) -> LoadedRun:
-        key = (path.resolve(), basis, reading)
-        if key not in seen:
-            seen[key] = load_run(path, basis, reading, opened)
-        return seen[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        for place in ("diff", "check", "baseline"):
-            patch.setattr(f"tracetool.compare.{place}.load_run", load)
-        yield
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory, remembered: None) -> Path:
+def folders(tmp_path_factory: pytest.TempPathFactory, each_run_loaded_once: None) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     write_runs(folder / "base", 3)
     write_runs(folder / "same", 3, extra=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +13,6 @@ from tests.compare.planted import DEFAULT_GPU, families_of, write_planted
 from tests.conftest import NIGHTLY
 from tracetool.api.ingest import ingest
 from tracetool.cli.app import run
-from tracetool.compare.run_side import Basis, LoadedRun, Reading, load_run
-from tracetool.tables.run import Run
 
 LIMIT = 3.0  # per cent
 REPEATS = 3
@@ -34,21 +32,7 @@ TRACES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def remembered() -> Iterator[None]:
-    """Load every run once: each is compared several times."""
-    loaded: dict[tuple[Path, str, Reading], LoadedRun] = {}
-
-    def load(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]) -> LoadedRun:
-        key = (path.resolve(), basis, reading)
-        if key not in loaded:
-            loaded[key] = load_run(path, basis, reading, opened)
-        return loaded[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        for place in ("diff", "check"):
-            patch.setattr(f"tracetool.compare.{place}.load_run", load)
-        yield
+pytestmark = pytest.mark.usefixtures("each_run_loaded_once")
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.damaged.refused import refused
 from tests.sources.makers import (
     TRACES,
     Sample,
@@ -35,18 +36,6 @@ from tracetool.api.ingest import ingest
 from tracetool.core.errors import BadInput, TracetoolError
 from tracetool.sources.detect import all_formats
 from tracetool.tables.run import Run
-
-
-def _refused(path: Path, out: Path) -> str:
-    with pytest.raises(BadInput) as error:
-        ingest([path], out=out)
-    assert not out.exists()
-    assert not list(out.parent.glob(f".{out.name}*"))
-    line = error.value.line()
-    assert "\n" not in line
-    assert "\x1b" not in line
-    return line
-
 
 FLIPPED = [s for s in TRACES if s.format != "nsys_folder"]
 
@@ -94,17 +83,17 @@ def test_random_bytes_behind_any_head_are_refused_or_read(tmp_path: Path, raw: b
 
 
 def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
-    _refused(tmp_path / "absent.sqlite", tmp_path / "run")
+    refused(tmp_path / "absent.sqlite", tmp_path / "run")
     assert not (tmp_path / "absent.sqlite").exists()
 
 
 def test_a_pipe_and_a_link_to_nothing_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert "not a regular file" in _refused(tmp_path / "pipe", tmp_path / "run")
+    assert "not a regular file" in refused(tmp_path / "pipe", tmp_path / "run")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    _refused(tmp_path / "link", tmp_path / "run")
+    refused(tmp_path / "link", tmp_path / "run")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    _refused(tmp_path / "loop", tmp_path / "run")
+    refused(tmp_path / "loop", tmp_path / "run")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names there are text")
@@ -114,7 +103,7 @@ def test_a_name_that_is_not_text_is_refused_in_one_line(tmp_path: Path) -> None:
         path.write_text("kernel,start_us,duration_us\nk,1,1\n")
     except OSError:
         pytest.skip("a file system whose names are text")
-    assert "not UTF-8" in _refused(path, tmp_path / "run")
+    assert "not UTF-8" in refused(path, tmp_path / "run")
 
 
 def test_a_link_to_a_trace_is_read(tmp_path: Path) -> None:
@@ -131,7 +120,7 @@ def test_a_zip_bomb_is_stopped_and_can_be_let_through(
     path = tmp_path / "bomb.json.gz"
     document = json.dumps(kineto_document(kineto_events()))
     path.write_bytes(gzip.compress(document.encode() + b" " * (40 << 20)))
-    assert "TRACETOOL_MAX_GZ_RATIO" in _refused(path, tmp_path / "run")
+    assert "TRACETOOL_MAX_GZ_RATIO" in refused(path, tmp_path / "run")
     monkeypatch.setenv("TRACETOOL_MAX_GZ_RATIO", "100000")
     assert Run.open(ingest([path], out=tmp_path / "run")).kernels.height == 4
 
@@ -141,9 +130,9 @@ def test_deep_json_is_refused(tmp_path: Path) -> None:
     path.write_text(
         '{"schemaVersion":1,"deviceProperties":' + "[" * 200_000 + "]" * 200_000 + ',"traceEvents":[]}'
     )
-    _refused(path, tmp_path / "run")
+    refused(path, tmp_path / "run")
     path.write_text('{"deviceProperties":[],"traceEvents":[{"ph":"X","cat":"kernel","args":' + "[" * 100_000)
-    _refused(path, tmp_path / "run")
+    refused(path, tmp_path / "run")
 
 
 def test_absurd_numbers_are_kept_apart_and_counted(tmp_path: Path) -> None:
@@ -268,7 +257,9 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing(tmp_path: Path) -> None
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
 
-    job = _start(["ingest", str(source), "-o", str(tmp_path / "run")], preexec_fn=small_files)
+    # else Python cuts the compiled modules short that it writes beside the package, for all later processes
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    job = _start(["ingest", str(source), "-o", str(tmp_path / "run")], preexec_fn=small_files, env=env)
     _, said = job.communicate(timeout=200)
     assert job.returncode == 2, said
     assert "Traceback" not in said
@@ -329,11 +320,11 @@ def test_an_unknown_database_is_told_by_its_tables(tmp_path: Path) -> None:
     db.execute("CREATE TABLE songs (title TEXT)")
     db.commit()
     db.close()
-    assert "songs" in _refused(tmp_path / "music.db", tmp_path / "run")
+    assert "songs" in refused(tmp_path / "music.db", tmp_path / "run")
 
 
 def test_every_format_refuses_an_empty_file(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
-    assert "0 bytes" in _refused(empty, tmp_path / "run")
+    assert "0 bytes" in refused(empty, tmp_path / "run")
     assert all_formats()

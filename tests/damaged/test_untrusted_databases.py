@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.damaged.refused import refused
 from tests.sources.makers import nsys_sqlite, rocprof_db, rpd
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import BadInput
@@ -20,16 +21,6 @@ from tracetool.sources.io.sqlite_file import list_tables, open_sqlite, read_colu
 
 ENDLESS = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
 HEAVY = "hex(zeroblob(450000000))"
-
-
-def _refused(path: Path, out: Path) -> str:
-    with pytest.raises(BadInput) as error:
-        ingest([path], out=out)
-    assert not out.exists()
-    assert not list(out.parent.glob(f".{out.name}*"))
-    line = error.value.line()
-    assert "\n" not in line
-    return line
 
 
 def _changed(path: Path, *statements: str) -> Path:
@@ -63,7 +54,7 @@ def test_no_view_is_ever_run(make: object, table: str, columns: str, kind: str, 
     if kind == "disguised view":  # the catalog calls it a table
         disguise = f"UPDATE sqlite_master SET type = 'table' WHERE name = '{table}'"
         _changed(path, "PRAGMA writable_schema = ON", disguise)
-    line = _refused(path, tmp_path / "run")
+    line = refused(path, tmp_path / "run")
     assert "view" in line or "table" in line
 
 
@@ -104,7 +95,7 @@ def test_a_virtual_table_is_refused(tmp_path: Path) -> None:
         _changed(path, "DROP TABLE StringIds", "CREATE VIRTUAL TABLE StringIds USING fts5(id, value)")
     except sqlite3.OperationalError:
         pytest.skip("this SQLite has no virtual tables to plant")
-    assert "views, which are not read" in _refused(path, tmp_path / "run")
+    assert "views, which are not read" in refused(path, tmp_path / "run")
 
 
 @pytest.mark.parametrize("fast_rows", [0, 1 << 62])
@@ -117,7 +108,7 @@ def test_a_cell_longer_than_any_name_is_refused(
         f"INSERT INTO StringIds VALUES (9000, CAST(zeroblob({sqlite_guard.LONGEST_CELL + 1}) AS TEXT))",
         "INSERT INTO StringIds VALUES (9001, 'x')",
     )
-    assert "too big" in _refused(path, tmp_path / "run")
+    assert "too big" in refused(path, tmp_path / "run")
 
 
 @pytest.mark.parametrize("fast_rows", [0, 1 << 62])
@@ -133,7 +124,7 @@ def test_a_long_default_shared_by_many_rows_is_refused(
     made.execute(f"ALTER TABLE StringIds ADD COLUMN value TEXT DEFAULT '{'x' * 50_000}'")
     made.commit()
     made.close()
-    assert "has space for" in _refused(path, tmp_path / "run")
+    assert "has space for" in refused(path, tmp_path / "run")
 
 
 def _one_page_many_times(path: Path, rows: int) -> Path:

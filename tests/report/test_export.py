@@ -21,6 +21,7 @@ import tracetool as tt
 from tests.conftest import Tool
 from tests.report.trace_processor import rows_of
 from tests.sources.packet_reader import Slice, slices
+from tests.varint import read_varint
 from tracetool.report.export.lanes import lanes_of
 from tracetool.report.export.openmetrics import write_openmetrics
 from tracetool.report.export.perfetto import write_perfetto
@@ -285,15 +286,6 @@ def test_hostile_names_come_back_as_they_were() -> None:
     assert (second.name, second.notes) == ("", {"family": HOSTILE, "energy_j": 0.1, "count": 2**62})
 
 
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[at]
-        value, at, shift = value | (byte & 0x7F) << shift, at + 1, shift + 7
-        if byte < 0x80:
-            return value % 2**64, at
-
-
 @settings(max_examples=40)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=8))
 def test_columns_of_varints_hold_their_rows_in_bytes_of_one_length(values: list[int]) -> None:
@@ -301,7 +293,7 @@ def test_columns_of_varints_hold_their_rows_in_bytes_of_one_length(values: list[
     raw, at, read = rows.written(), 0, []
     for _ in values:
         begin = at
-        value, at = _read_varint(raw, at)
+        value, at = read_varint(raw, at)
         read.append(value)
         assert at - begin == rows.length
     assert at == len(raw)
@@ -323,14 +315,14 @@ def test_messages_have_the_parts_that_are_there(rows: list[tuple[int, bool, bool
     raw, at = body.written(), 0
     for value, first, last in rows:
         assert raw[at] == 0x1A
-        size, at = _read_varint(raw, at + 1)
+        size, at = read_varint(raw, at + 1)
         end, fields = at + size, {}
         while at < end:
-            tag, at = _read_varint(raw, at)
+            tag, at = read_varint(raw, at)
             if tag & 7 == 1:
                 fields[tag >> 3], at = struct.unpack_from("<d", raw, at)[0], at + 8
             else:
-                fields[tag >> 3], at = _read_varint(raw, at)
+                fields[tag >> 3], at = read_varint(raw, at)
         assert at == end
         assert fields == {2: float(value)} | ({1: value} if first else {}) | ({4: value} if last else {})
     assert at == len(raw)

@@ -16,6 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from tests.varint import write_varint
+
 #: Three launches: name, start, end (ns on the file's clock), grid in blocks, block.
 LAUNCHES = (
     ("void gemm<float, 128>(float*)", 1_000_000, 1_250_003, (64, 2, 1), (256, 1, 1)),
@@ -545,20 +547,11 @@ TRACES: tuple[Sample, ...] = (
 )  # fmt: skip
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while True:
-        value, low = value >> 7, value & 0x7F
-        out.append(low | (0x80 if value else 0))
-        if not value:
-            return bytes(out)
-
-
 def _field(number: int, value: int | bytes | str) -> bytes:
     if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
+        return write_varint(number << 3) + write_varint(value)
     raw = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(raw)) + raw
+    return write_varint(number << 3 | 2) + write_varint(len(raw)) + raw
 
 
 def pftrace(folder: Path) -> Path:
@@ -592,7 +585,7 @@ def _stat(known: dict[str, int], name: str, value: str | float, *, kept: bool = 
     """Return an XStat; ``kept``: its text stands among the names."""
     number = known.setdefault(name, len(known) + 1)
     if isinstance(value, float):
-        return _field(1, number) + _varint(2 << 3 | 1) + struct.pack("<d", value)
+        return _field(1, number) + write_varint(2 << 3 | 1) + struct.pack("<d", value)
     if isinstance(value, str) and kept:
         return _field(1, number) + _field(7, known.setdefault(value, len(known) + 1))
     return _field(1, number) + (_field(5, value) if isinstance(value, str) else _field(4, value))
@@ -604,7 +597,7 @@ def _xevent(metadata: int, start_ns: int, duration_ns: int, stats: Sequence[byte
 
 
 def _hlo_shape(kind: int, *sizes: int) -> bytes:
-    return _field(2, kind) + _field(3, b"".join(map(_varint, sizes)))
+    return _field(2, kind) + _field(3, b"".join(map(write_varint, sizes)))
 
 
 def _hlo_instruction(number: int, name: str, opcode: str, shape: bytes, *, operands: Sequence[int] = (), path: str = "",
@@ -613,7 +606,10 @@ def _hlo_instruction(number: int, name: str, opcode: str, shape: bytes, *, opera
         _field(1, name) + _field(2, opcode) + _field(3, shape) + (_field(7, _field(2, path)) if path else b"")
     )
     return (
-        raw + more + _field(35, number) + (_field(36, b"".join(map(_varint, operands))) if operands else b"")
+        raw
+        + more
+        + _field(35, number)
+        + (_field(36, b"".join(map(write_varint, operands))) if operands else b"")
     )
 
 
@@ -630,7 +626,7 @@ def hlo_module() -> bytes:
                          path="jit(f)/jit(main)/jvp(Model)/Dense_0/dot_general",
                          more=_field(28, "__cublas$gemm") + _field(43, config)),
         _hlo_instruction(4, "input_reduce_fusion.2", "fusion", _hlo_shape(11, 128), operands=(3,),
-                         path="jit(f)/jit(main)/jvp(Model)/reduce_sum", more=_field(38, _varint(7))),
+                         path="jit(f)/jit(main)/jvp(Model)/reduce_sum", more=_field(38, write_varint(7))),
     ]  # fmt: skip
     computations = [_field(1, "fused_reduce") + b"".join(_field(2, i) for i in fused) + _field(5, 7),
                     _field(1, "main.5") + b"".join(_field(2, i) for i in entry) + _field(5, 8)]  # fmt: skip
@@ -711,7 +707,7 @@ def _debug(name: str, value: Any) -> bytes:
     if isinstance(value, dict):
         return named + b"".join(_field(11, _debug(k, v)) for k, v in value.items())
     if isinstance(value, float):
-        return named + _varint(5 << 3 | 1) + struct.pack("<d", value)
+        return named + write_varint(5 << 3 | 1) + struct.pack("<d", value)
     return named + (_field(6, value) if isinstance(value, str) else _field(4, value))
 
 
@@ -737,7 +733,7 @@ def torch_pftrace(folder: Path, *, base_ns: int = EPOCH_NS) -> Path:
             args = e.get("args") or ({"Record function id": 3} if category == "user_annotation" else {})
             event = _field(9, 1) + _field(11, tracks[e["pid"], e["tid"]]) + _field(10, names[str(e["name"])])
             if category == "cuda_runtime":
-                event += _varint(47 << 3 | 1) + struct.pack("<Q", 5)  # a flow
+                event += write_varint(47 << 3 | 1) + struct.pack("<Q", 5)  # a flow
             event += b"".join(_field(4, _debug(k, v)) for k, v in args.items())
             at = base_ns + round(float(str(e["ts"])) * 1000)
             packets.append(_field(8, at) + _field(10, 1) + _field(13, 2) + _field(11, event))

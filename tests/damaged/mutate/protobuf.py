@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.damaged.mutate.cells import TEXTS, integer
+from tests.varint import read_varint, write_varint
 
 
 @dataclass
@@ -21,39 +22,19 @@ class Node:
     torn: bytes = field(default=b"")
 
 
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while True:
-        value, low = value >> 7, value & 0x7F
-        out.append(low | (0x80 if value else 0))
-        if not value:
-            return bytes(out)
-
-
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return value, at
-
-
 def _parse(raw: bytes) -> list[Node] | None:
     """Return the fields of a message, None for bytes that are none."""
     nodes, at = [], 0
     with contextlib.suppress(IndexError):
         while at < len(raw):
-            key, at = _read_varint(raw, at)
+            key, at = read_varint(raw, at)
             if key >> 3 == 0 or key & 7 not in (0, 2):
                 return None
             if key & 7 == 0:
-                number, at = _read_varint(raw, at)
+                number, at = read_varint(raw, at)
                 nodes.append(Node(key >> 3, number))
                 continue
-            size, at = _read_varint(raw, at)
+            size, at = read_varint(raw, at)
             if at + size > len(raw):
                 return None
             nodes.append(_nested(key >> 3, raw[at : at + size]))
@@ -74,11 +55,11 @@ def _bytes(nodes: list[Node]) -> bytes:
     out = b""
     for node in nodes:
         if isinstance(node.value, int):
-            out += _varint(node.number << 3) + _varint(node.value)
+            out += write_varint(node.number << 3) + write_varint(node.value)
         else:
             raw = node.value if isinstance(node.value, bytes) else _bytes(node.value)
             raw = zlib.compress(raw) if node.packed else raw
-            out += _varint(node.number << 3 | 2) + _varint(len(raw)) + raw
+            out += write_varint(node.number << 3 | 2) + write_varint(len(raw)) + raw
         out += node.torn
     return out
 
