@@ -20,7 +20,8 @@ from typing import Any
 
 import typer
 
-from tracetool.cli.output import VERBOSE_OPTION, Printed, print_json
+from tracetool.cli.options import VERBOSE_OPTION
+from tracetool.cli.output import Printed, print_json
 from tracetool.cli.progress import Verbose, verbose_end, verbose_step
 from tracetool.cli.safe_output import guarded_streams
 from tracetool.core.errors import TracetoolError

@@ -70,7 +70,7 @@ def refuse_given(options: Mapping[str, object], why: str, fix: str = "leave it o
 
 
 def tariff_of(price: float | None, gco2_per_kwh: float | None, pue: float | None) -> Tariff:
-    """Return the cost of energy, from the three options below.
+    """Return the cost of energy, from the options of the command line.
 
     Raises
     ------
@@ -80,46 +80,3 @@ def tariff_of(price: float | None, gco2_per_kwh: float | None, pue: float | None
     from tracetool.tables.tariff import Tariff
 
     return Tariff(price, gco2_per_kwh, pue)
-
-
-DEPTH_OPTION = typer.Option(
-    None, "--depth", min=1, max=64, help="Levels of nested modules kept apart with --by module."
-)
-BY_OPTION = typer.Option(
-    None,
-    "--by",
-    help="Compare these groups too: signature, family, operator, module, range, iteration, phase, gpu, gap "
-    "or several (gpu,module); limits name them, *:energy=2% all.",
-)
-SLOWDOWN_OPTION = typer.Option(
-    "5%", "--slowdown", metavar="SHARE", help="Slowdown allowed for the best: 3%, or 0.03 for the same."
-)
-#: Largest price or carbon intensity taken, in any currency. [1/kWh]
-_MOST_PER_KWH = 1e9
-PRICE_OPTION = typer.Option(
-    None,
-    "--price",
-    metavar="PER_KWH",
-    min=0.0,
-    max=_MOST_PER_KWH,
-    callback=finite,
-    help="Add cost, at this price per kWh in your own currency.",
-)
-GCO2_OPTION = typer.Option(
-    None,
-    "--gco2-per-kwh",
-    metavar="G",
-    min=0.0,
-    max=_MOST_PER_KWH,
-    callback=finite,
-    help="Add CO2, at so many grams per kWh. [g]",
-)
-PUE_OPTION = typer.Option(
-    None,
-    "--pue",
-    metavar="FACTOR",
-    min=1.0,
-    max=100.0,
-    callback=finite,
-    help="Data center energy per machine energy: multiplies cost and CO2 only, never the energy columns.",
-)

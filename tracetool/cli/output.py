@@ -9,28 +9,23 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from tracetool.cli.progress import verbose_step
 from tracetool.cli.safe_output import unguarded
 from tracetool.core.escape import json_log
 from tracetool.report.json_values import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from tracetool.api.diff import Comparison
+    from tracetool.api.result import Result
 
 
 def print_annotations(compared: Comparison) -> None:
     """Print a line per broken limit that the runner shows beside the change."""
     for line in compared.annotations():
         print(line, file=unguarded(sys.stdout))
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tracetool.api.result import Result
 
 
 class Printed:
@@ -86,16 +81,3 @@ def check_out(out: Path | None, *, judged: bool = False) -> None:
 def _print_document(text: str) -> None:
     Printed.document = True
     sys.stdout.write(json_log(text) + "\n")
-
-
-JSON_OPTION = typer.Option(
-    False, "--json", help="Print one JSON document on standard output and nothing else; an error is one too."
-)
-LIST_OUT_OPTION = typer.Option(None, "--out", "-o", help="Write the list: .parquet .csv .json .md .html .xml")
-QUIET_OPTION = typer.Option(False, "--quiet", "-q", help="Print errors only.")
-VERBOSE_OPTION = typer.Option(
-    False,
-    "--verbose",
-    "-v",
-    help="Print steps, their times and peak memory on standard error.",
-)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from tracetool.cli.arguments import (
+from tracetool.cli.arguments import refuse_given, tariff_of
+from tracetool.cli.options import (
     DEPTH_OPTION,
     GCO2_OPTION,
+    JSON_OPTION,
     PRICE_OPTION,
     PUE_OPTION,
-    refuse_given,
-    tariff_of,
+    QUIET_OPTION,
+    SENSOR_OPTION,
+    TZ_OPTION,
 )
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 if TYPE_CHECKING:
     from tracetool.api.result import Result
@@ -35,7 +37,7 @@ def attribute(
         help="A run, or a table of name, start_us, end_us (UTC), or requests of AIPerf or InferenceX.",
     ),
     power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     windows: Path | None = typer.Option(
         None, "--windows", help="Windows to integrate: start_us, end_us (UTC), or srt-slurm's."
     ),
@@ -45,7 +47,7 @@ def attribute(
     device: int | None = typer.Option(
         None, "--device", min=0, max=1_000_000, help="Which GPU of the log; by default the first."
     ),
-    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this GPU's sensor (TOML)."),
+    sensor: Path | None = SENSOR_OPTION,
     prior: str | None = typer.Option(
         None,
         "--prior",

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import BY_OPTION, DEPTH_OPTION
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import (
+    ANNOTATE_OPTION,
+    BY_OPTION,
+    DEPTH_OPTION,
+    EXIT_ZERO_OPTION,
+    JSON_OPTION,
+    QUIET_OPTION,
+    VERDICT_OUT_OPTION,
+)
 
 app = typer.Typer()
 
@@ -30,11 +37,9 @@ def check(
     branch: str | None = typer.Option(None, help="Branch of the baselines, in place of the settings'."),
     by: str | None = BY_OPTION,
     depth: int | None = DEPTH_OPTION,
-    annotate: bool = typer.Option(False, "--annotate", help="Print workflow annotations (GitHub Actions)."),
-    exit_zero: bool = typer.Option(False, "--exit-zero", help="Report only: never exit 1."),
-    out: list[Path] = typer.Option(
-        [], "-o", "--out", help="Write: .md .json .csv .parquet .html .xml .sarif .codequality."
-    ),
+    annotate: bool = ANNOTATE_OPTION,
+    exit_zero: bool = EXIT_ZERO_OPTION,
+    out: list[Path] = VERDICT_OUT_OPTION,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

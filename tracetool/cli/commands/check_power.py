@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, TZ_OPTION
 
 app = typer.Typer()
 
@@ -20,7 +20,7 @@ def check_power(
         ..., metavar="RUN|LOG|TABLE", help="A run, a power log, or a table of name, start_us, end_us (UTC)."
     ),
     power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     gpu: str | None = typer.Option(
         None, "--gpu", help="GPU, e.g. a100-sxm: selects sensor and limit. A run states its own."
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from tracetool.cli.arguments import finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, TZ_OPTION
 
 if TYPE_CHECKING:
     from tracetool.api.result import Result
@@ -29,7 +29,7 @@ def diagnose(
     ),
     gpu: str | None = typer.Option(None, "--gpu", help="GPU of a run, where it does not state its own."),
     power: list[Path] = typer.Option([], "--power", help="Power log in place of the run's."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     by: str | None = typer.Option(
         None, "--by", help="Latent factors of each kernel, range, iteration, module or gpu of a run."
     ),

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import BY_OPTION, DEPTH_OPTION, finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.arguments import finite
+from tracetool.cli.options import (
+    ANNOTATE_OPTION,
+    BY_OPTION,
+    DEPTH_OPTION,
+    EXIT_ZERO_OPTION,
+    JSON_OPTION,
+    QUIET_OPTION,
+    TZ_OPTION,
+    VERDICT_OUT_OPTION,
+)
 
 app = typer.Typer()
 
@@ -43,7 +52,7 @@ def diff(
         help="Core clock of the run or the prediction.",
     ),
     power: list[Path] = typer.Option([], help="Power log beside those in the run (one run only)."),
-    tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     fail_on: list[str] = typer.Option(
         [],
         "--fail-on",
@@ -54,11 +63,9 @@ def diff(
     by: str | None = BY_OPTION,
     depth: int | None = DEPTH_OPTION,
     strict: bool = typer.Option(False, "--strict", help="Exit 1 also where a limit cannot be judged."),
-    exit_zero: bool = typer.Option(False, "--exit-zero", help="Report only: never exit 1."),
-    annotate: bool = typer.Option(False, "--annotate", help="Print workflow annotations (GitHub Actions)."),
-    out: list[Path] = typer.Option(
-        [], "-o", "--out", help="Write: .md .json .csv .parquet .html .xml .sarif .codequality."
-    ),
+    exit_zero: bool = EXIT_ZERO_OPTION,
+    annotate: bool = ANNOTATE_OPTION,
+    out: list[Path] = VERDICT_OUT_OPTION,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, LIST_OUT_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, LIST_OUT_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 

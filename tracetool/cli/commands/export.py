@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from tracetool.cli.arguments import finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, SENSOR_OPTION, TZ_OPTION
 
 app = typer.Typer()
 
@@ -35,8 +35,8 @@ def export(
         help="Also write the replay at this core clock, as a second process.",
     ),
     power: list[Path] = typer.Option([], help="Power log in place of those in the run."),
-    tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
-    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this GPU's sensor (TOML)."),
+    tz: str | None = TZ_OPTION,
+    sensor: Path | None = SENSOR_OPTION,
     redact: bool = typer.Option(
         False, "--redact", help="Hashes in place of names: ranges, modules, kernels of no public library."
     ),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tracetool.cli.arguments import SLOWDOWN_OPTION, finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.arguments import finite
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, SLOWDOWN_OPTION, TZ_OPTION
 
 if TYPE_CHECKING:
     from tracetool.fleet.fleet import FleetJobs
@@ -37,7 +37,7 @@ def ingest(
     out: str = typer.Option(..., "--out", "-o", metavar="DST", help="The data set: folder or address."),
     labels: str = typer.Option("", help="What folders below SRC are, e.g. {team}/{model}."),
     each: bool = typer.Option(False, "--each", help="Every trace is a job of its own, ranks too."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of logs in local time, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     gpu: str | None = typer.Option(None, "--gpu", help="GPU of traces that do not name theirs."),
     engine: str = _ENGINE,
     workers: int = _WORKERS,

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import GCO2_OPTION, PRICE_OPTION, PUE_OPTION, SLOWDOWN_OPTION, tariff_of
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.arguments import tariff_of
+from tracetool.cli.options import (
+    GCO2_OPTION,
+    JSON_OPTION,
+    PRICE_OPTION,
+    PUE_OPTION,
+    QUIET_OPTION,
+    SLOWDOWN_OPTION,
+)
 
 app = typer.Typer()
 

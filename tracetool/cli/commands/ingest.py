@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, TZ_OPTION
 
 app = typer.Typer()
 
@@ -21,7 +21,7 @@ def ingest(
         ..., metavar="TRACE...", help="Profiler files; power logs may be among them."
     ),
     power: list[Path] = typer.Option([], "--power", help="A power or clock log; may be repeated."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of logs in local time: +02:00 or Europe/Berlin."),
+    tz: str | None = TZ_OPTION,
     gpu: str | None = typer.Option(None, "--gpu", help="GPU model, where the trace does not name it."),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="The run to write; default: beside the first trace."

@@ -6,8 +6,22 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import DEPTH_OPTION, GCO2_OPTION, PRICE_OPTION, PUE_OPTION, finite, tariff_of
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.arguments import finite, tariff_of
+from tracetool.cli.options import (
+    AMBIENT_OPTION,
+    ANCHOR_OPTION,
+    CALIBRATION_OPTION,
+    DEPTH_OPTION,
+    GCO2_OPTION,
+    JSON_OPTION,
+    MEM_CLOCK_OPTION,
+    OPERANDS_OPTION,
+    PRICE_OPTION,
+    PUE_OPTION,
+    QUIET_OPTION,
+    STACK_OPTION,
+    TEMPERATURE_OPTION,
+)
 
 app = typer.Typer()
 
@@ -24,9 +38,7 @@ def predict(
     clock: str | None = typer.Option(
         None, "--clock", help="Core clock: 1200, 900,1200 or 600:1410:15. [MHz]"
     ),
-    mem_clock: float | None = typer.Option(
-        None, "--mem-clock", min=1.0, max=1e5, callback=finite, help="Memory clock. [MHz]"
-    ),
+    mem_clock: float | None = MEM_CLOCK_OPTION,
     power_cap: float | None = typer.Option(
         None,
         "--power-cap",
@@ -38,29 +50,15 @@ def predict(
     launch: str | None = typer.Option(
         None, "--launch", help="eager (one call a kernel) or graph (one call in all); a run: as recorded."
     ),
-    anchor: str | None = typer.Option(
-        None,
-        "--anchor",
-        help="measured (scale what was recorded: anchored), others (from kernels of other shapes) or none.",
-    ),
+    anchor: str | None = ANCHOR_OPTION,
     attention: str | None = typer.Option(
         None, "--attention", help="fused or unfused: how totals of a table price prefill attention."
     ),
-    stack: str | None = typer.Option(
-        None, "--stack", help="Library that ran a table's operators, e.g. vllm, sglang or trtllm."
-    ),
-    operands: str | None = typer.Option(
-        None, "--operands", help="What operands of products hold: random, zeros, sparse=0.5 or a .npy file."
-    ),
-    calibration: list[Path] = typer.Option(
-        [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
-    ),
-    temperature: float | None = typer.Option(
-        None, "--temperature", callback=finite, help="Chip temperature, held. [C]"
-    ),
-    ambient: float | None = typer.Option(
-        None, "--ambient", callback=finite, help="Air at the GPU: the chip settles above it by its power. [C]"
-    ),
+    stack: str | None = STACK_OPTION,
+    operands: str | None = OPERANDS_OPTION,
+    calibration: list[Path] = CALIBRATION_OPTION,
+    temperature: float | None = TEMPERATURE_OPTION,
+    ambient: float | None = AMBIENT_OPTION,
     scale: list[str] = typer.Option(
         [], "--scale", metavar="FAMILY=FACTOR", help="What if a family's kernels took FACTOR of their time."
     ),

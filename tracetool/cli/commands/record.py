@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from tracetool.cli.arguments import finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import DEPTH_OPTION, finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.arguments import finite
+from tracetool.cli.options import DEPTH_OPTION, JSON_OPTION, QUIET_OPTION, TZ_OPTION
 
 app = typer.Typer()
 
@@ -24,7 +24,7 @@ def report(
         None, metavar="MHZ", min=1.0, max=1e5, callback=finite, help="Core clock the run was recorded at."
     ),
     power: list[Path] = typer.Option([], help="Power log beside those in the run."),
-    tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     by: str | None = typer.Option(
         None,
         "--by",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, TZ_OPTION
 
 app = typer.Typer()
 
@@ -19,7 +19,7 @@ def roofline(
     run: Path = typer.Argument(..., metavar="RUN", help="A run."),
     gpu: str | None = typer.Option(None, "--gpu", help="GPU, e.g. a100-sxm; a run states its own."),
     power: list[Path] = typer.Option([], "--power", help="Power log in place of the run's."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     gemm: bool = typer.Option(False, "--gemm", help="Matrix products alone, with M, N, K and layout."),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html .xml"),
     as_json: bool = JSON_OPTION,

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from tracetool.cli.arguments import finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, TZ_OPTION
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Identify and check power sensors.")
 
@@ -18,7 +18,7 @@ def identify(
         ..., metavar="RUN|ACTIVITY.csv", help="A run, or a table of name, start_us, end_us (UTC)."
     ),
     power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     gpu: str | None = typer.Option(
         None, "--gpu", help="GPU, e.g. a100-sxm: where its update period is looked for first."
     ),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import GCO2_OPTION, PRICE_OPTION, PUE_OPTION, tariff_of
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.arguments import tariff_of
+from tracetool.cli.options import GCO2_OPTION, JSON_OPTION, PRICE_OPTION, PUE_OPTION, QUIET_OPTION, TZ_OPTION
 
 app = typer.Typer()
 
@@ -20,7 +20,7 @@ def summary(
     run: Path = typer.Argument(..., metavar="RUN", help="A run."),
     gpu: str | None = typer.Option(None, "--gpu", help="GPU, e.g. a100-sxm; a run states its own."),
     power: list[Path] = typer.Option([], "--power", help="Power log in place of the run's."),
-    tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    tz: str | None = TZ_OPTION,
     by_gpu: bool = typer.Option(
         False, "--by-gpu", help="Write a row per GPU: energy at equal work, waits caused and suffered."
     ),

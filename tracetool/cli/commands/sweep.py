@@ -6,8 +6,19 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import SLOWDOWN_OPTION, finite
-from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+from tracetool.cli.arguments import finite
+from tracetool.cli.options import (
+    AMBIENT_OPTION,
+    ANCHOR_OPTION,
+    CALIBRATION_OPTION,
+    JSON_OPTION,
+    MEM_CLOCK_OPTION,
+    OPERANDS_OPTION,
+    QUIET_OPTION,
+    SLOWDOWN_OPTION,
+    STACK_OPTION,
+    TEMPERATURE_OPTION,
+)
 
 app = typer.Typer()
 
@@ -23,30 +34,14 @@ def sweep(
     power_cap: str | None = typer.Option(
         None, "--power-cap", help="Power caps to try at the highest clock: 150,200 or 150:300:25. [W]"
     ),
-    mem_clock: float | None = typer.Option(
-        None, "--mem-clock", min=1.0, max=1e5, callback=finite, help="Memory clock. [MHz]"
-    ),
+    mem_clock: float | None = MEM_CLOCK_OPTION,
     launch: str | None = typer.Option(None, "--launch", help="eager or graph; a run: as recorded."),
-    anchor: str | None = typer.Option(
-        None,
-        "--anchor",
-        help="measured (scale what was recorded: anchored), others (from kernels of other shapes) or none.",
-    ),
-    stack: str | None = typer.Option(
-        None, "--stack", help="Library that ran a table's operators, e.g. vllm, sglang or trtllm."
-    ),
-    operands: str | None = typer.Option(
-        None, "--operands", help="What operands of products hold: random, zeros, sparse=0.5 or a .npy file."
-    ),
-    calibration: list[Path] = typer.Option(
-        [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
-    ),
-    temperature: float | None = typer.Option(
-        None, "--temperature", callback=finite, help="Chip temperature, held. [C]"
-    ),
-    ambient: float | None = typer.Option(
-        None, "--ambient", callback=finite, help="Air at the GPU: the chip settles above it by its power. [C]"
-    ),
+    anchor: str | None = ANCHOR_OPTION,
+    stack: str | None = STACK_OPTION,
+    operands: str | None = OPERANDS_OPTION,
+    calibration: list[Path] = CALIBRATION_OPTION,
+    temperature: float | None = TEMPERATURE_OPTION,
+    ambient: float | None = AMBIENT_OPTION,
     slowdown: str = SLOWDOWN_OPTION,
     against: float | None = typer.Option(
         None,
