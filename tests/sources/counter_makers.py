@@ -15,11 +15,11 @@ from tests.sources.makers import (
     BOOT_NS,
     LAUNCHES,
     _field,
-    _varint,
     nsys_tables,
     rocpd,
     write_tables,
 )
+from tests.varint import write_varint
 
 Tables = dict[str, tuple[list[str], list[list[object]]]]
 #: Names and order of a real set of metrics (Ampere, Nsight Systems 2023.4); all but clocks are percents.
@@ -238,7 +238,7 @@ _POWER_TRACK, _OTHER_TRACK, _KERNEL_TRACK, _THREAD_CLOCK = 900, 950, 800, 64
 
 
 def _double(number: int, value: float) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<d", value)
+    return write_varint(number << 3 | 1) + struct.pack("<d", value)
 
 
 def _counter_track(uuid: int, name: str, unit: str, **more: int) -> bytes:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.sources.makers import _field, _varint, kineto_document, kineto_events
+from tests.sources.makers import _field, kineto_document, kineto_events
+from tests.varint import write_varint
 
 #: Calls of ``aten::mm`` by the number both files give them: sizes of its two operands.
 CALLS = {41: ([128, 64], [64, 256]), 42: ([8, 4], [4, 2]), 43: ([16, 32], [32, 16])}
@@ -72,7 +73,7 @@ def chakra(folder: Path) -> Path:
             node = _field(1, number) + _field(2, f"aten::mm{part}") + _field(3, 4) + _field(8, inputs)
             messages.append(node + attributes)
     path = folder / "chakra.0.et"
-    path.write_bytes(b"".join(_varint(len(m)) + m for m in messages))
+    path.write_bytes(b"".join(write_varint(len(m)) + m for m in messages))
     return path
 
 

@@ -13,11 +13,11 @@ from tests.sources.makers import (
     _field,
     _hlo_instruction,
     _hlo_shape,
-    _varint,
     _xplane,
     hlo_module,
     xplane,
 )
+from tests.varint import write_varint
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import BadInput
 from tracetool.sources.format import ReadOptions
@@ -153,7 +153,7 @@ def test_a_product_within_a_fusion_is_the_fusions_work() -> None:
         ),
     ]
     entry = _hlo_instruction(
-        9, "gemm_fusion_dot.7", "fusion", _hlo_shape(10, 4, 32, 16), more=_field(38, _varint(2))
+        9, "gemm_fusion_dot.7", "fusion", _hlo_shape(10, 4, 32, 16), more=_field(38, write_varint(2))
     )
     inner = b"".join(_field(2, i) for i in fused)
     module = _field(3, inner + _field(5, 2)) + _field(3, _field(2, entry) + _field(5, 1))
