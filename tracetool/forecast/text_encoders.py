@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
+from tracetool.forecast.transformer_blocks import encoder_block
 
 
 def add_text_encoder(graph: Graph, config: Config, batch: float, tokens: int) -> None:
@@ -69,17 +70,7 @@ def _plain(graph: Graph, config: Config, batch: float, tokens: int, *, causal: b
     graph.weights(float(config.size("vocab_size") + places) * width)
     graph.elementwise("embeddings", lines * width, reads=2)
     with graph.repeat(_layers(config)):
-        graph.norm("layer.norm_1", lines, width, weights=2 * width)
-        for name in "qkv":
-            graph.linear(f"layer.{name}", lines, width, width)
-        graph.attention("layer.attention", batch, tokens, tokens, heads, width // heads, causal=causal)
-        graph.linear("layer.out", lines, width, width)
-        graph.elementwise("layer.residual", lines * width, reads=2)
-        graph.norm("layer.norm_2", lines, width, weights=2 * width)
-        graph.linear("layer.fc1", lines, width, inner)
-        graph.elementwise("layer.act", lines * inner, kind="gelu")
-        graph.linear("layer.fc2", lines, inner, width)
-        graph.elementwise("layer.residual", lines * width, reads=2)
+        encoder_block(graph, batch, tokens, width, inner, heads, name="layer", causal=causal)
     graph.norm("final_norm", lines, width, weights=2 * width)
 
 

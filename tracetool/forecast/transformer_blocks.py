@@ -1,4 +1,4 @@
-"""Pieces that transformers of diffusion pipelines share, as diffusers runs them: kernel by kernel."""
+"""Pieces of transformers that several models share: kernel by kernel, as PyTorch runs them uncompiled."""
 
 from __future__ import annotations
 
@@ -16,6 +16,35 @@ def width_of(config: Config) -> tuple[int, int, int]:
     heads = config.size("num_attention_heads", most=100_000)
     head_dim = config.size("attention_head_dim", most=100_000)
     return heads, head_dim, heads * head_dim
+
+
+def encoder_block(
+    graph: Graph,
+    batch: float,
+    tokens: float,
+    width: int,
+    inner: int,
+    heads: int,
+    *,
+    name: str = "block",
+    causal: bool = False,
+) -> None:
+    """Add a block of an encoder with biases: norm, attention, norm, feed-forward part, two residuals.
+
+    BERT, the text model of CLIP and vision transformers have it; queries, keys and values are three products.
+    """
+    lines = batch * tokens
+    graph.norm(f"{name}.norm_1", lines, width, weights=2 * width)
+    for part in "qkv":
+        graph.linear(f"{name}.{part}", lines, width, width)
+    graph.attention(f"{name}.attention", batch, tokens, tokens, heads, max(width // heads, 1), causal=causal)
+    graph.linear(f"{name}.out", lines, width, width)
+    graph.elementwise(f"{name}.residual", lines * width, reads=2)
+    graph.norm(f"{name}.norm_2", lines, width, weights=2 * width)
+    graph.linear(f"{name}.fc1", lines, width, inner)
+    graph.elementwise(f"{name}.act", lines * inner, kind="gelu")
+    graph.linear(f"{name}.fc2", lines, inner, width)
+    graph.elementwise(f"{name}.residual", lines * width, reads=2)
 
 
 def two_linear(graph: Graph, name: str, tokens: float, inputs: int, inner: int, outputs: int) -> None:

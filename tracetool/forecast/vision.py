@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.fields import Config
@@ -13,6 +14,9 @@ from tracetool.forecast.operator_rows import Row
 from tracetool.forecast.passes import Forward, Parallel
 from tracetool.forecast.quantization import formats_of
 from tracetool.forecast.stage_sends import Sends, served_sends
+
+#: Blocks of a stage at most: more are a fault of the configuration. [blocks] By definition.
+_MOST_BLOCKS: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -80,20 +84,23 @@ def classes_of(config: Config) -> int:
     return max(len(config.part("id2label").values), 1) if config.has("id2label") else 1000
 
 
-def encoder_block(graph: Graph, batch: float, tokens: float, width: int, inner: int, heads: int) -> None:
-    """Add a block of a vision transformer: norm, attention, norm, feed-forward part, residuals."""
-    lines = batch * tokens
-    graph.norm("block.norm_1", lines, width, weights=2 * width)
-    for part in "qkv":
-        graph.linear(f"block.{part}", lines, width, width)
-    graph.attention("block.attention", batch, tokens, tokens, heads, max(width // heads, 1))
-    graph.linear("block.out", lines, width, width)
-    graph.elementwise("block.residual", lines * width, reads=2)
-    graph.norm("block.norm_2", lines, width, weights=2 * width)
-    graph.linear("block.fc1", lines, width, inner)
-    graph.elementwise("block.act", lines * inner, kind="gelu")
-    graph.linear("block.fc2", lines, inner, width)
-    graph.elementwise("block.residual", lines * width, reads=2)
+def stages_of(
+    config: Config, widths: tuple[int, ...], depths: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the channels and the number of blocks of each stage; ``widths`` and ``depths`` by default.
+
+    Raises
+    ------
+    BadInput
+        If the numbers of widths and depths differ, or a stage has more than 1000 blocks.
+    """
+    widths = config.sizes("hidden_sizes", least=1, most=20) or widths
+    depths = config.sizes("depths", least=1, most=20) or depths
+    if len(widths) != len(depths):
+        raise config.fault("depths", f"states {len(depths)} stages of {len(widths)}")
+    if max(depths) > _MOST_BLOCKS:
+        raise config.fault("depths", f"{max(depths)} blocks are more than {_MOST_BLOCKS}")
+    return widths, depths
 
 
 def normed_conv(

@@ -6,7 +6,7 @@ from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
-from tracetool.forecast.vision import Pictures, classes_of, vision_model
+from tracetool.forecast.vision import Pictures, classes_of, stages_of, vision_model
 
 
 def _block(graph: Graph, batch: float, side: int, width: int) -> None:
@@ -22,12 +22,7 @@ def _block(graph: Graph, batch: float, side: int, width: int) -> None:
 
 
 def _add(graph: Graph, config: Config, of: Pictures) -> None:
-    widths = config.sizes("hidden_sizes", least=1, most=20) or (96, 192, 384, 768)
-    depths = config.sizes("depths", least=1, most=20) or (3, 3, 9, 3)
-    if len(widths) != len(depths):
-        raise config.fault("depths", f"states {len(depths)} stages of {len(widths)}")
-    if max(depths) > 1_000:
-        raise config.fault("depths", f"{max(depths)} blocks are more than 1000")
+    widths, depths = stages_of(config, (96, 192, 384, 768), (3, 3, 9, 3))
     patch, side = config.size("patch_size", default=4, most=10_000), of.side
     channels = config.size("num_channels", default=3)
     for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):

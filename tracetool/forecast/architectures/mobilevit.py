@@ -6,7 +6,8 @@ from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
-from tracetool.forecast.vision import Pictures, classes_of, encoder_block, normed_conv, vision_model
+from tracetool.forecast.transformer_blocks import encoder_block
+from tracetool.forecast.vision import Pictures, classes_of, normed_conv, vision_model
 
 #: Residual blocks of the second part, and layers of the transformers of the three after it (the authors').
 _BLOCKS = 3

@@ -6,7 +6,7 @@ from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
-from tracetool.forecast.vision import Pictures, classes_of, normed_conv, vision_model
+from tracetool.forecast.vision import Pictures, classes_of, normed_conv, stages_of, vision_model
 
 
 def _block(graph: Graph, of: Pictures, channels: int, filters: int, stride: int, *, basic: bool) -> Pictures:
@@ -28,12 +28,7 @@ def _block(graph: Graph, of: Pictures, channels: int, filters: int, stride: int,
 
 
 def _add(graph: Graph, config: Config, of: Pictures) -> None:
-    widths = config.sizes("hidden_sizes", least=1, most=20) or (256, 512, 1024, 2048)
-    depths = config.sizes("depths", least=1, most=20) or (3, 4, 6, 3)
-    if len(widths) != len(depths):
-        raise config.fault("depths", f"states {len(depths)} stages of {len(widths)}")
-    if max(depths) > 1_000:
-        raise config.fault("depths", f"{max(depths)} blocks are more than 1000")
+    widths, depths = stages_of(config, (256, 512, 1024, 2048), (3, 4, 6, 3))
     basic = config.text("layer_type", default="bottleneck") == "basic"
     channels = config.size("embedding_size", default=64)
     of = normed_conv(graph, "stem", of, config.size("num_channels", default=3), channels, 7, stride=2)

@@ -6,7 +6,8 @@ from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
-from tracetool.forecast.vision import Pictures, classes_of, encoder_block, vision_model
+from tracetool.forecast.transformer_blocks import encoder_block
+from tracetool.forecast.vision import Pictures, classes_of, vision_model
 
 
 def _patches(graph: Graph, config: Config, of: Pictures, patch: int, width: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -11,17 +12,37 @@ from tracetool.sources.format import Clock, Trace
 from tracetool.sources.telemetry.localtime import stamp_times
 
 
+def line_table(rows: Iterable[Mapping[str, object]], values: Sequence[str]) -> pl.DataFrame:
+    """Return the lines of a log as a table.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        ``line`` (number), ``text``, ``stamp``, ``gpu`` (null where the line is not a reading) and the columns
+        a line states, of one line each.
+    values : sequence of str
+        Columns of numbers, kept as texts.
+
+    Returns
+    -------
+    DataFrame, shape (lines, 4 + columns)
+        Null where a line does not state a column.
+    """
+    texts = dict.fromkeys(["text", "stamp", "gpu", *values], pl.String())
+    return pl.DataFrame(list(rows), schema={"line": pl.Int64(), **texts})
+
+
 def stamped_readings(
     tool: str, clock: Clock, path: Path, good: pl.DataFrame, bad: pl.DataFrame, values: list[str]
 ) -> tuple[Trace, pl.DataFrame]:
-    """Return a trace and the readings it is made of; on it stand the lines that are none.
+    """Return a trace and the readings it is made of; the trace lists the lines that are not readings.
 
     Parameters
     ----------
     tool : str
         The monitor.
     clock : Clock
-        What its stamps are of.
+        Clock of its stamps.
     path : Path
         The log, for messages.
     good, bad : DataFrame

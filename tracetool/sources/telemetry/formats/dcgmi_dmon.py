@@ -15,7 +15,7 @@ from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.exporters import DCGM_KINDS, DCGM_POWERS
 from tracetool.sources.telemetry.localtime import Line, clock_of, stamped_lines
 from tracetool.sources.telemetry.readings import power_rows
-from tracetool.sources.telemetry.stamped_rows import stamped_readings
+from tracetool.sources.telemetry.stamped_rows import line_table, stamped_readings
 
 #: Labels of the fields in their spellings: 155 power, 156 energy, 157 instantaneous power, 100 and 101
 #: clocks, 150 temperature, 203 and 1001 to 1002 activity.
@@ -66,8 +66,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """
     lines = stamped_lines(read_text(path, options.max_ratio))
     values = list(dict.fromkeys(_LABELS.values()))
-    schema = dict.fromkeys(["text", "stamp", "gpu", *values], pl.String())
-    rows = pl.DataFrame(list(_rows(lines)), schema={"line": pl.Int64(), **schema})
+    rows = line_table(_rows(lines), values)
     bad, good = rows.filter(pl.col("gpu").is_null()), rows.filter(pl.col("gpu").is_not_null())
     if not good.height:
         raise BadInput.in_file(

@@ -13,7 +13,7 @@ from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.localtime import Line, clock_of, stamped_lines
 from tracetool.sources.telemetry.readings import power_rows
-from tracetool.sources.telemetry.stamped_rows import stamped_readings
+from tracetool.sources.telemetry.stamped_rows import line_table, stamped_readings
 
 _COLUMNS = {
     "pwr": "#power",
@@ -76,8 +76,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """
     lines = stamped_lines(read_text(path, options.max_ratio))
     columns = list(dict.fromkeys(_COLUMNS.values()))
-    schema = dict.fromkeys(["text", "stamp", "gpu", *columns], pl.String())
-    rows = pl.DataFrame(list(_rows(lines)), schema={"line": pl.Int64(), **schema})
+    rows = line_table(_rows(lines), columns)
     number = pl.col("gpu").str.extract(r"^(\d{1,4})$", 1).cast(pl.Int32, strict=False)
     rows = rows.with_columns(device=number)
     bad = rows.filter(pl.col("device").is_null())
