@@ -17,7 +17,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from tracetool.hardware.sensors import sensor_of
-from tracetool.measure.attribution import attribute_classes
+from tracetool.measure.class_energy import attribute_classes
 from tracetool.measure.design_matrix import span_of
 from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import observe

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracetool.core.interval import Z90
 from tracetool.hardware.load import load_gpu
-from tracetool.measure.attribution import attribute_classes
+from tracetool.measure.class_energy import attribute_classes
 from tracetool.measure.design_matrix import span_of
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog

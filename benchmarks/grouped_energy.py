@@ -33,9 +33,10 @@ from tests.replay.grouped_jobs import GroupedJob, MeteredGpu, grouped_job
 from tracetool.api.ingest import ingest
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.sensors import Sensor
-from tracetool.measure.attribute import Attribution, attribute_run
+from tracetool.measure.attribute import attribute_run
 from tracetool.measure.attributed_work import Work, work_of_run
-from tracetool.measure.attribution import attribute_classes
+from tracetool.measure.attribution import Attribution
+from tracetool.measure.class_energy import attribute_classes
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import candidate_sensors

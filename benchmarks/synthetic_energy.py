@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import norm
 
 from tracetool.hardware.sensors import sensor_of
-from tracetool.measure.attribution import attribute_classes
+from tracetool.measure.class_energy import attribute_classes
 from tracetool.measure.counter import check_counter
 from tracetool.measure.naive_estimates import by_model, by_time
 from tracetool.measure.observe import observe

@@ -12,7 +12,7 @@ from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.measure.attribute import attribute_run
-from tracetool.measure.prior import read_prior
+from tracetool.measure.prior_sources import read_prior
 from tracetool.tables.run import Run
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"

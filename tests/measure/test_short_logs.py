@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.measure.jobs import Job, Steps, counter_log, job, sensor_log
-from tests.measure.test_attribution import NOTHING, _sensor
-from tracetool.measure.attribution import attribute_classes
+from tests.measure.test_class_energy import NOTHING, _sensor
+from tracetool.measure.class_energy import attribute_classes
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline

@@ -17,17 +17,18 @@ from tracetool.core.interval import Z90
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.align import Alignment
 from tracetool.measure.attributed_work import Work, work_of_run
-from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.characterize import characterize
+from tracetool.measure.class_energy import ClassEnergy
 from tracetool.measure.energy_tables import energy_table
 from tracetool.measure.host_energy import _ends_error
 from tracetool.measure.meter_calibration import _line
+from tracetool.measure.normal_equations import NormalEquations, Prior
 from tracetool.measure.observe import choose_sensor
 from tracetool.measure.power_check.check import check_activity
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.rank_clocks import _drift
 from tracetool.measure.readings import resolve_updates
-from tracetool.measure.ridge_solver import Prior, _stretch, _System
+from tracetool.measure.ridge_solver import _variance_inflation
 from tracetool.measure.sampled_activity import activity_by_signature, activity_notes, sampled_activity
 from tracetool.measure.sensors import calibrated, candidate_sensors
 from tracetool.measure.timeline import build_timeline
@@ -196,11 +197,11 @@ def test_misses_alike_from_reading_to_reading_widen_powers() -> None:
     """One power and misses of 1: weights that fall from 1 to 0 over 30 readings make 30 of the variance."""
     n = 800
     design = sparse.csr_matrix(np.ones((n, 1)))
-    alike = _stretch(design, np.eye(1), np.ones(n), most=30)
+    alike = _variance_inflation(design, np.eye(1), np.ones(n), most=30)
     expected = 1.0 + sum(2.0 * (1.0 - lag / 30) * (n - lag) / n for lag in range(1, 30))
     assert alike == pytest.approx(expected)
     assert 29.0 < alike < 30.0
-    assert _stretch(design, np.eye(1), (-1.0) ** np.arange(n)) == 1.0
+    assert _variance_inflation(design, np.eye(1), (-1.0) ** np.arange(n)) == 1.0
 
 
 def test_a_drift_is_known_to_the_deviation_of_its_interval() -> None:
@@ -228,10 +229,10 @@ def test_many_powers_are_found_as_few_are(bound: float, monkeypatch: pytest.Monk
     prior = Prior(np.full(6, 200.0), np.full(6, 30.0), np.ones(6), 0.2, 0.0, 900.0)
     totals = (np.array([[2.0, 1.0, 3.0, 0.0, 0.0, 1.0]]), np.array([1500.0]), np.array([2.0]))
     readings = shares @ random.uniform(100.0, 300.0, 6)
-    system = _System(sparse.csr_matrix(shares), np.full(40, 0.01), prior, np.full(6, bound), totals)
+    system = NormalEquations(sparse.csr_matrix(shares), np.full(40, 0.01), prior, np.full(6, bound), totals)
     asked = (readings, np.full(6, 20.0), prior.mean_w, prior.mean_w)
     few = system.powers(*asked)
-    monkeypatch.setattr("tracetool.measure.ridge_solver._LARGE", 1)
+    monkeypatch.setattr("tracetool.measure.normal_equations._MANY_CLASSES", 1)
     assert system.powers(*asked) == pytest.approx(few, rel=1e-3)
 
 

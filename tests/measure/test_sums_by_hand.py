@@ -20,13 +20,14 @@ from tracetool.measure.activity_energy import summed_energy
 from tracetool.measure.attribute import attribute_run
 from tracetool.measure.attribute_windows import _added
 from tracetool.measure.attributed_work import check_overlap
-from tracetool.measure.attribution import ClassEnergy, Identified, join_canceling
 from tracetool.measure.characterize import Characterized, Estimate
+from tracetool.measure.class_energy import ClassEnergy
 from tracetool.measure.clock_fit import _pieces
 from tracetool.measure.counter import check_counter, counter_log, counter_steps, counter_totals
 from tracetool.measure.design_matrix import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import Boxes, sensor_boxes
+from tracetool.measure.identifiability import Identified, join_canceling
 from tracetool.measure.identify_sensor import IdentifiedSensor, identify_sensor
 from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.prior import _filled_power, prior_of

@@ -15,7 +15,7 @@ from benchmarks.plain_integral import naive_energy
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribute import attribute_activity
-from tracetool.measure.attribution import attribute_classes
+from tracetool.measure.class_energy import attribute_classes
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import calibrated

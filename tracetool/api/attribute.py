@@ -14,8 +14,9 @@ from tracetool.api.public import public
 from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
-from tracetool.measure.attribute import Attribution as Measured
-from tracetool.measure.attribute import ExpectedPower, attribute_activity, attribute_run
+from tracetool.measure.attribute import attribute_activity, attribute_run
+from tracetool.measure.attribution import Attribution as Measured
+from tracetool.measure.prior_sources import ExpectedPower
 from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run as StoredRun
 from tracetool.tables.run_folder import is_run_path

@@ -31,7 +31,7 @@ from tracetool.tables.run import Run
 from tracetool.tables.windows import refuse_large
 
 if TYPE_CHECKING:
-    from tracetool.measure.attribute import Attribution
+    from tracetool.measure.attribution import Attribution
     from tracetool.replay.prepared_replay import RunReplay
 
 

@@ -14,7 +14,7 @@ from tracetool.compare.spread import repeated
 from tracetool.core.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from tracetool.measure.attribute import Attribution
+    from tracetool.measure.attribution import Attribution
 
 #: Figures worked on at once, which bounds memory. [1] By definition without effect on results.
 _AT_ONCE: Final = 512

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
-from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.class_energy import ClassEnergy
 
 #: An unidentified wait may be this share of its collective before that is unidentified too. [1]
 _UNCLEAR_SHARE = 0.25
@@ -123,7 +123,7 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     where C is the covariance of the energies: errors that classes share, of the GPU's gain and offset among
     them, add up and those that cancel between classes the log cannot separate do cancel. The second term is
     that a set has some of a class' :math:`N_i` launches, each of which draws its own power, by
-    :math:`\sigma` (``ClassEnergy.unlike``) off the class' mean; a set with all of them has none of it.
+    :math:`\sigma` (``ClassEnergy.launch_spread``) off the class' mean; a set with all of them has none of it.
     """
     whole_s = class_energy.seconds
     ran = seconds > 0
@@ -138,7 +138,7 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     k = len(whole_s) - 2
     each_j = np.nan_to_num(class_energy.energy_j[:k]) ** 2 / np.maximum(class_energy.launches[:k], 1.0)
     class_share = np.clip(share[:, :k], 0.0, 1.0)
-    launched = class_energy.unlike**2 * ((class_share * (1.0 - class_share)) @ each_j)
+    launched = class_energy.launch_spread**2 * ((class_share * (1.0 - class_share)) @ each_j)
     deviation = np.sqrt(np.maximum(variance + launched, 0.0))
     sensor = np.square(share @ np.nan_to_num(class_energy.sensor_j).T).sum(axis=1)
     without_sensor = np.sqrt(np.maximum(deviation**2 - sensor, 0.0))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.number_text import of_gpus
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute_windows import attributed_windows
-from tracetool.measure.attributed_work import WAITING, Work, work_of_activity
-from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.attributed_work import Work, work_of_activity
+from tracetool.measure.attribution import Attribution
 from tracetool.measure.device_attribution import LoggedDevice, attribute_device
 from tracetool.measure.energy_tables import (
     alignment_record,
@@ -27,7 +25,6 @@ from tracetool.measure.energy_tables import (
     window_table,
 )
 from tracetool.measure.logged_work import (
-    Covered,
     UnusableLog,
     checked_log,
     checked_run,
@@ -38,15 +35,11 @@ from tracetool.measure.logged_work import (
     work_of_devices,
 )
 from tracetool.measure.measured_scopes import measured_scopes
-from tracetool.measure.naive_estimates import by_model, by_time
-from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import logs_beside_activity, telemetry_devices
-from tracetool.measure.prior import read_prior
+from tracetool.measure.prior_sources import ExpectedPower, PriorSource, expected_power_of
 from tracetool.measure.requested_windows import read_requested_windows, windows_note
 from tracetool.measure.sensors import read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
-from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
-from tracetool.measure.windows import power_profile
 from tracetool.tables.activity_table import read_activity
 from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run
@@ -55,71 +48,6 @@ from tracetool.tables.windows import Window, is_large, refuse_large
 
 #: What to do about an unusable log.
 SEE_CHECKS = "tracetool check-power says what to correct"
-_STATES = [ACTIVE_IDLE, IDLE]
-#: Expected power by signature, or by name. [W]
-ExpectedPower = Mapping[int | str, float]
-#: Where expected powers come from: given, a table of predictions, or a model asked for a run on a GPU.
-Prior = ExpectedPower | str | os.PathLike[str] | Callable[[Run, str | None], ExpectedPower]
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """Measured energy of a run or an activity table.
-
-    ``energy`` has one row per device and class, ``windows`` one per asked window (or is None). ``scopes`` has
-    the run's kernels, copies, gaps and whole: see :mod:`tracetool.measure.measured_scopes`.
-    """
-
-    energy: pl.DataFrame
-    windows: pl.DataFrame | None
-    notes: tuple[str, ...]
-    alignment: Mapping[str, Any]
-    sensor: Mapping[str, Any] = field(default_factory=dict)
-    observations: Mapping[int, Observation] = field(default_factory=dict, repr=False)
-    classes: Mapping[int, ClassEnergy] = field(default_factory=dict, repr=False)
-    origin_ns: int = 0
-    expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
-    scopes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    throttled: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    sums: SignatureSums = field(default_factory=SignatureSums, repr=False)
-    class_notes: tuple[str, ...] = ()  # those of the notes that speak of classes
-    half_shares: Mapping[str, float] = field(default_factory=dict)  # of scopes of a run read in windows
-    covered: Mapping[int, Covered] = field(default_factory=dict)  # GPUs whose log covers a part of the run
-    verdict: str = ""  # of the checks of the log, where a GPU's readings are unusable
-
-    def power_profile(self, device: int) -> tuple[Floats, Floats]:
-        """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
-        return power_profile(self.observations[device], self.classes[device])
-
-    def controls(self) -> list[dict[str, Any]]:
-        """Return each class's measured energy beside the controls: shares by time and by the prior. [J]
-
-        The total shared out is the measured energy of all classes of work of the device.
-        """
-        out: list[dict[str, Any]] = []
-        for device, class_energy in self.classes.items():
-            k = len(class_energy.seconds) - 2
-            seconds, measured = class_energy.seconds[:k], np.nan_to_num(class_energy.energy_j[:k])
-            total = float(measured.sum())
-            timed = by_time(seconds, total)
-            expected = self.expected_w.get(device)
-            prior_complete = expected is not None and np.isfinite(expected).all()
-            modeled = by_model(seconds, expected, total) if prior_complete and expected is not None else None
-            device_energy = self.energy.filter(
-                (pl.col("device") == device) & pl.col("class").is_in(_STATES).not_()
-            )
-            names = [*device_energy["class"].to_list(), WAITING]
-            out += [
-                {
-                    "device": device,
-                    "class": names[i] if i < len(names) else str(i),
-                    "energy_j": float(measured[i]),
-                    "time_share_j": float(timed[i]),
-                    "model_share_j": None if modeled is None else float(modeled[i]),
-                }
-                for i in range(k)
-            ]
-        return out
 
 
 def attribute_run(
@@ -129,7 +57,7 @@ def attribute_run(
     power: Sequence[Path] = (),
     tz: str | None = None,
     windows: str | os.PathLike[str] | None = None,
-    prior: Prior | None = None,
+    prior: PriorSource | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
     usable_only: bool = False,
 ) -> Attribution:
@@ -199,7 +127,7 @@ def attribute_run(
         work,
         gpu_specs,
         windows=windows,
-        prior=_prior(prior, opened, gpu),
+        prior=expected_power_of(prior, opened, gpu),
         sensor_file=sensor_file,
         source=str(opened.path),
         pairs=pairs,
@@ -240,7 +168,7 @@ def attribute_activity(
     device: int | None = None,
     windows: str | os.PathLike[str] | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
-    prior: Prior | None = None,
+    prior: PriorSource | None = None,
 ) -> Attribution:
     """Return the measured energy of each named activity of a table.
 
@@ -281,7 +209,7 @@ def attribute_activity(
         of_device,
         gpu_specs,
         windows=windows,
-        prior=_prior(prior, None, None),
+        prior=expected_power_of(prior, None, None),
         sensor_file=sensor_file,
         source=os.fspath(activity),
         pairs=pairs,
@@ -290,25 +218,13 @@ def attribute_activity(
     return _judged(attribution, verdict_line(unusable, len(devices)), left_out=False)
 
 
-def _prior(prior: Prior | None, run: Run | None, gpu: str | None) -> ExpectedPower:
-    """Return the expected power by signature or name. [W]"""
-    if prior is None:
-        return {}
-    if isinstance(prior, Mapping):
-        return prior
-    if callable(prior):
-        assert run is not None, "--prior model needs a run"
-        return prior(run, gpu)
-    return read_prior(prior)
-
-
 def _attribute(
     telemetry: pl.DataFrame,
     work: Mapping[int, Work],
     gpu_specs: Mapping[int, Gpu | None],
     *,
     windows: str | os.PathLike[str] | None,
-    prior: Mapping[int | str, float],
+    prior: ExpectedPower,
     sensor_file: str | os.PathLike[str] | None,
     source: str,
     pairs: Mapping[int, int],

@@ -13,7 +13,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.measure.attributed_work import Work, check_overlap, expected_power
-from tracetool.measure.attribution import ClassEnergy, attribute_classes
+from tracetool.measure.class_energy import ClassEnergy, attribute_classes
 from tracetool.measure.counter import check_counter
 from tracetool.measure.energy_tables import (
     attribution_notes,

@@ -14,7 +14,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.activity_energy import with_own_waits
 from tracetool.measure.attributed_work import Work
-from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.class_energy import ClassEnergy
 from tracetool.measure.observe import Observation
 from tracetool.measure.throttled_share import ThrottleLog, throttle_record, throttled_time
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE

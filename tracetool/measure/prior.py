@@ -2,54 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
-import polars as pl
 
 from tracetool.core.arrays import Bools, Floats
-from tracetool.core.errors import BadInput
-from tracetool.core.paths import regular_file
 from tracetool.hardware.priors import prior_number
 from tracetool.measure.design_matrix import Design
-from tracetool.measure.ridge_solver import Prior
-from tracetool.tables.table_file import stored_table
-
-
-def read_prior(path: str | os.PathLike[str]) -> dict[int | str, float]:
-    """Return the expected power by signature, or by name, of a table such as ``tracetool predict`` writes.
-
-    Parameters
-    ----------
-    path : path
-        Parquet or CSV with ``power_w`` and ``signature``, or ``name`` or ``class``. Of several rows of
-        one kernel (clocks) the first counts.
-
-    Raises
-    ------
-    BadInput
-        If it cannot be read, is missing a column, or holds no usable power.
-    """
-    file = Path(path)
-    regular_file(file, "give a table of predictions, or --prior model")
-    frame = stored_table(file, pl.read_csv)
-    key = next((c for c in ("signature", "name", "class") if c in frame.columns), None)
-    if key is None or "power_w" not in frame.columns:
-        raise BadInput.in_file(
-            file,
-            f"missing column {'power_w' if key else 'signature'}",
-            "give signature (or name) and power_w, as tracetool predict RUN -o writes them",
-        )
-    typed = pl.col(key).cast(pl.Int64 if key == "signature" else pl.String, strict=False)
-    rows = frame.select(typed.alias("key"), pl.col("power_w").cast(pl.Float64, strict=False))
-    rows = rows.filter(
-        pl.col("key").is_not_null() & pl.col("power_w").is_finite() & pl.col("power_w").is_between(0.0, 1e5)
-    ).unique("key", keep="first", maintain_order=True)
-    if not rows.height:
-        raise BadInput.in_file(file, "holds no usable power", "power_w must be in watts")
-    return dict(zip(rows["key"].to_list(), rows["power_w"].to_list(), strict=True))
-
+from tracetool.measure.normal_equations import Prior
 
 #: How far classes of work differ in power before any reading, relative to the log's range, and to their
 #: level above idle: a reading averages many kernels, so that readings differ less than kernels do.

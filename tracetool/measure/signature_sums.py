@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.activity_energy import summed_energy
-from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.class_energy import ClassEnergy
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
-from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.class_energy import ClassEnergy
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.observe import Observation
 

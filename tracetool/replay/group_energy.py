@@ -19,7 +19,7 @@ from tracetool.core.number_text import counted
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.collective_matching import arrivals_ns
 from tracetool.measure.activity_energy import SummedEnergy, summed_energy
-from tracetool.measure.attribute import Attribution
+from tracetool.measure.attribution import Attribution
 from tracetool.measure.logged_work import Covered
 from tracetool.replay.energy_source import EXTRAPOLATED, PREDICTED, ROUNDING, source_of
 from tracetool.replay.measured_energy import attribute_or_note, without_prediction
@@ -163,8 +163,8 @@ class RunEnergies:
         beyond = replace(sets, share=share @ sparse.diags(outside), gap_s=gap_s, idle_s=idle_s)
         if self.predicted is not None:
             return _joined(inside, self.predicted.of(beyond), PREDICTED)
-        unlike = self.measured.classes[device].unlike
-        return _joined(inside, _widened(self._measured_of(device, beyond), unlike), EXTRAPOLATED)
+        spread = self.measured.classes[device].launch_spread
+        return _joined(inside, _widened(self._measured_of(device, beyond), spread), EXTRAPOLATED)
 
     def _measured_of(self, device: int, sets: GroupTimes) -> GroupEnergy:
         assert self.measured is not None

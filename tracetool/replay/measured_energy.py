@@ -13,7 +13,7 @@ from tracetool.tables.run import Run
 from tracetool.tables.windows import activities_of, is_large
 
 if TYPE_CHECKING:
-    from tracetool.measure.attribute import Attribution
+    from tracetool.measure.attribution import Attribution
 
 
 #: Of a run without a power log.

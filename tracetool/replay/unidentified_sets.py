@@ -13,7 +13,7 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.interval import ENDS, Z90
 from tracetool.core.number_text import counted, number
 from tracetool.measure.activity_energy import IDENTIFIED, SummedEnergy
-from tracetool.measure.attribution import join_canceling
+from tracetool.measure.identifiability import join_canceling
 
 #: Groups looked at, the ones with most energy among those not identified: joining costs their square.
 _MOST: Final = 400
@@ -54,7 +54,7 @@ def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     Where the readings only ever see two groups in one ratio, their errors cancel: the covariance of their
     energies, errors of GPUs being independent, is negative, and their sum is known though neither is. Those
     that are not known are joined with what cancels their error best until each sum is known
-    (:func:`tracetool.measure.attribution.join_canceling`). The sensor's gain and offset, common to all,
+    (:func:`tracetool.measure.identifiability.join_canceling`). The sensor's gain and offset, common to all,
     separate nothing: they are left out of what is known and are in the interval.
     """
     all_names = np.concatenate([np.array(g.names[:-1], dtype=object) for g in gpus])

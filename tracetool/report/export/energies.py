@@ -23,7 +23,7 @@ from tracetool.tables.run import Run
 from tracetool.tables.windows import PARTS, refuse_large
 
 if TYPE_CHECKING:
-    from tracetool.measure.attribute import Attribution
+    from tracetool.measure.attribution import Attribution
 
 #: Columns of a prediction that every slice states.
 _STATED = ("util_tensor", "util_dram", "util_sm_active", "bound")

@@ -26,7 +26,7 @@ from tracetool.report.pictures.charts import (
 from tracetool.report.sentences import shorten_names
 
 if TYPE_CHECKING:
-    from tracetool.measure.attribute import Attribution
+    from tracetool.measure.attribution import Attribution
 
 #: Points beyond this are thinned: no screen shows more.
 _MOST: Final = 4000

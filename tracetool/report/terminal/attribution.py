@@ -61,7 +61,7 @@ def sensor_text(check: SensorCheck) -> str:
 
 
 if TYPE_CHECKING:
-    from tracetool.measure.attribute import Attribution
+    from tracetool.measure.attribution import Attribution
 
 _SHOWN = (
     "class", "energy_j", "energy_low_j", "energy_high_j", "identified", "duration_ns", "launches", "power_w",

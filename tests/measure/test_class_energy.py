@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracetool.hardware.sensors import sensor_of
-from tracetool.measure.attribution import ClassEnergy, attribute_classes
+from tracetool.measure.class_energy import ClassEnergy, attribute_classes
 from tracetool.measure.counter import check_counter
 from tracetool.measure.energy_tables import sensor_record
 from tracetool.measure.naive_estimates import by_model, by_time
