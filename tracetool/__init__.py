@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from tracetool.api.summary import Summary, summary
     from tracetool.api.sweep import Sweep, sweep
     from tracetool.core.errors import BadInput, CheckFailed, MissingPart, TracetoolError
-    from tracetool.fleet.fleet import FleetJobs, FleetTable, fleet_ask, fleet_ingest, fleet_run
+    from tracetool.fleet.fleet import fleet_ask, fleet_ingest, fleet_run
+    from tracetool.fleet.results import FleetJobs, FleetTable
     from tracetool.tables.tariff import Tariff
 else:
     # `tracetool.record` is a package and `tt.record` a function. A package is bound as an attribute when it
@@ -95,7 +96,8 @@ _HOMES = {
     "api.summary": ("Summary", "summary"),
     "api.sweep": ("Sweep", "sweep"),
     "core.errors": ("BadInput", "CheckFailed", "MissingPart", "TracetoolError"),
-    "fleet.fleet": ("FleetJobs", "FleetTable", "fleet_ask", "fleet_ingest", "fleet_run"),
+    "fleet.fleet": ("fleet_ask", "fleet_ingest", "fleet_run"),
+    "fleet.results": ("FleetJobs", "FleetTable"),
     "tables.tariff": ("Tariff",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,4 +1,4 @@
-"""Many jobs as one data set: read, attributed, predicted and asked about, as ``tracetool fleet``."""
+"""The functions of ``tracetool fleet``: read many jobs into one data set, process and query it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from tracetool.api.public import public
-from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, Interrupted
 from tracetool.core.number_text import counted
 from tracetool.core.paths import PathLike
@@ -35,105 +34,22 @@ from tracetool.fleet.repeated import (
     set_aside,
     without_repeated,
 )
-from tracetool.fleet.run_jobs import Tally, Work, run_jobs
+from tracetool.fleet.results import FleetJobs, FleetTable
+from tracetool.fleet.run_jobs import Work, run_jobs
 from tracetool.fleet.storage import Place
 from tracetool.fleet.tasks import TASKS, ingest_job, remove_scratch
 from tracetool.tables.stopping import keeping
 
-if TYPE_CHECKING:
-    from tracetool.report.view import Block, View
-
 
 @dataclass(frozen=True)
-class FleetJobs(Result):
-    """Outcome of a task for each job.
+class _Workers:
+    """Where and how the jobs of a task run."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        One row per job of the data set: ``job``, ``state`` (done, failed, repeated), ``error``, ``attempts``,
-        ``seconds``, ``kernels``.
-    done, skipped : int
-        Jobs done now, and those whose files had not changed since they were done.
-    failed : mapping
-        Reason by job.
-    without_energy : mapping
-        Of ``attribute``: why a job has no energy, and the fix, by job.
-    not_measured : mapping
-        Of ``attribute``: why a job's power log measured nothing, and the fix, by job.
-    notes : tuple of str
-        Of ``ingest``: traces that were named more than once, jobs that hold the traces of others (repeated).
-    """
-
-    where: str
-    task: str
-    table: pl.DataFrame = field(repr=False)
-    tally: Tally = field(repr=False)
-    without_energy: Mapping[str, str] = field(default_factory=dict, repr=False)
-    not_measured: Mapping[str, str] = field(default_factory=dict, repr=False)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def done(self) -> int:
-        """Jobs done now."""
-        return len(self.tally.done)
-
-    @property
-    def skipped(self) -> int:
-        """Jobs done before."""
-        return len(self.tally.skipped)
-
-    @property
-    def failed(self) -> dict[str, str]:
-        """Reason of each failed job."""
-        return self.tally.failed
-
-    def _document(self) -> dict[str, Any]:
-        more: dict[str, Any] = {"notes": list(self.notes)} if self.task == "ingest" else {}
-        if self.task == "attribute":
-            more = {"without_energy": dict(self.without_energy), "not_measured": dict(self.not_measured)}
-        return {
-            "where": self.where, "task": self.task, "done": self.done, "skipped": self.skipped,
-            "failed": self.failed, "seconds": self.tally.seconds, "kernels": self.tally.kernels,
-            "jobs": self.table.to_dicts(), **more,
-        }  # fmt: skip
-
-    def _view(self) -> View:
-        from tracetool.report.view import View
-
-        return View(f"Jobs of {self.task}", self.table)
-
-    def show(self, written: Sequence[PathLike] = ()) -> None:
-        """Print how many jobs were done, and the failed ones with the reason."""
-        from tracetool.report.terminal.fleet import print_jobs, print_notes, print_reasons
-
-        t = self.tally
-        print_jobs(self.where, self.task, self.done, self.skipped, t.failed, t.kernels, t.seconds)
-        print_notes(self.notes)
-        print_reasons({"no energy": self.without_energy, "predicted": self.not_measured}, written)
-
-
-@dataclass(frozen=True)
-class FleetTable(Result):
-    """The answer to a question about a data set: ``frame``, and what it is called."""
-
-    title: str
-    table: pl.DataFrame = field(repr=False)
-    blocks: tuple[Block, ...] = field(default=(), repr=False)
-
-    def _document(self) -> dict[str, Any]:
-        return {"title": self.title, "rows": self.table.to_dicts()}
-
-    def _view(self) -> View:
-        from tracetool.report.view import View
-
-        return View(self.title, self.table, None, self.blocks)
-
-    def show(self, written: Sequence[PathLike] = ()) -> None:
-        """Print the first rows."""
-        from tracetool.report.terminal.fleet import print_answer
-
-        print_answer(self.title, self.table, written)
+    engine: str  # local or ray
+    at_once: int  # tasks at a time; 0: one a processor
+    memory_gib: float | None  # limit of a task [GiB]
+    retries: int  # further tries where network or worker failed
+    progress: Progress | None
 
 
 @public
@@ -173,6 +89,8 @@ def fleet_ingest(
         Most memory of a task [GiB]; one that needs more fails alone.
     retries : int
         Further tries where the network, a server or a worker failed.
+    progress : Progress, optional
+        Is told of each job.
 
     Raises
     ------
@@ -186,18 +104,20 @@ def fleet_ingest(
     listed = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     place = Place(out)
     place.require_folder()
-    found, repeats = find_jobs([os.fspath(s) for s in listed], labels, each=each)
+    jobs_found, repeats = find_jobs([os.fspath(s) for s in listed], labels, each=each)
     before = Manifest(place, "ingest").entries()
-    jobs = named_as_before(found, before)
+    jobs = named_as_before(jobs_found, before)
     options = {"tz": tz, "gpu": gpu}
     marks = json.dumps([__version__, options], sort_keys=True)
-    every = [Work(j.name, _sum(j.marks, marks), (j, place.where, options)) for j in jobs]
-    works = without_repeated(every, before)
+    all_works = [Work(j.name, _digest(j.marks, marks), (j, place.where, options)) for j in jobs]
+    works = without_repeated(all_works, before)
     try:
-        done = _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
+        done = _run(
+            place, "ingest", ingest_job, works, _Workers(engine, workers, memory_gib, retries, progress)
+        )
     finally:
         set_aside(place, before)
-    done = _without_copies(done, Manifest(place, "ingest"), [w.job for w in every], repeats)
+    done = _without_copies(done, Manifest(place, "ingest"), [w.job for w in all_works], repeats)
     table = BytesIO()
     queries.jobs(place).write_parquet(table)
     place.write(place.path("jobs.parquet"), table.getvalue())
@@ -243,11 +163,17 @@ def fleet_run(
         The data set.
     options : dict, optional
         Options of that command.
+    engine, workers, memory_gib, retries, progress : optional
+        As for :func:`fleet_ingest`.
 
     Raises
     ------
     BadInput
         If there is no such task or data set, or every job failed.
+    Interrupted
+        If Ctrl-C or SIGTERM stopped it; the jobs done until then are kept.
+    MissingPart
+        If the engine's package is not installed.
     """
     if task not in TASKS:
         raise BadInput(f"no task {task!r}", f"known: {', '.join(TASKS)}")
@@ -258,8 +184,8 @@ def fleet_run(
         raise BadInput.in_file(place.name, "holds no jobs", "make them: tracetool fleet ingest SRC -o DST")
     chosen = options or {}
     marks = json.dumps([__version__, chosen], sort_keys=True, default=str)
-    works = [Work(j, _sum(str(e["marks"]), marks), (j, place.where, chosen)) for j, e in entries.items()]
-    return _run(place, task, TASKS[task], works, engine, workers, memory_gib, retries, progress)
+    works = [Work(j, _digest(str(e["marks"]), marks), (j, place.where, chosen)) for j, e in entries.items()]
+    return _run(place, task, TASKS[task], works, _Workers(engine, workers, memory_gib, retries, progress))
 
 
 @public
@@ -314,7 +240,8 @@ def fleet_ask(
     return FleetTable(title, answer())
 
 
-def _sum(*texts: str) -> str:
+def _digest(*texts: str) -> str:
+    """Return one mark of several texts: a job with the mark it was done with is skipped."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
@@ -325,28 +252,36 @@ def _kept(manifest: Manifest, works: Sequence[Work]) -> str:
 
 
 def _run(
-    place: Place,
-    name: str,
-    task: Any,
-    works: Sequence[Work],
-    engine: str,
-    workers: int,
-    memory_gib: float | None,
-    retries: int,
-    progress: Progress | None,
+    place: Place, name: str, task: Callable[..., Any], works: Sequence[Work], workers: _Workers
 ) -> FleetJobs:
-    absent = place.local and not Path(place.root).exists()
+    """Run a task over its jobs and return their outcome; a stop or a fault keeps the jobs done until then.
+
+    Raises
+    ------
+    BadInput
+        If every job failed, or the data set cannot be written; a data set begun by this call is removed.
+    Interrupted
+        If Ctrl-C or SIGTERM stopped it.
+    """
+    new_here = place.local and not Path(place.root).exists()
     manifest = Manifest(place, name)
-    limit = None if memory_gib is None else int(memory_gib * 2**30)
+    limit_bytes = None if workers.memory_gib is None else int(workers.memory_gib * 2**30)
     kept = partial(_kept, manifest, works)
     try:
-        with keeping(kept), started(engine, workers, limit) as running:
-            tally = run_jobs(task, works, running, manifest, retries=retries, progress=progress or Silent())
+        with keeping(kept), started(workers.engine, workers.at_once, limit_bytes) as running:
+            tally = run_jobs(
+                task,
+                works,
+                running,
+                manifest,
+                retries=workers.retries,
+                progress=workers.progress or Silent(),
+            )
     except (KeyboardInterrupt, Terminated) as error:
         number = number_of(error)
         raise Interrupted(f"{manner_of(number)}; {kept()}", signal_number=number) from error
     except (BadInput, OSError) as error:  # a full disk, say: what was done is kept
-        if absent and not any(e["state"] == "done" for e in Manifest(place, name).entries().values()):
+        if new_here and not any(e["state"] == "done" for e in Manifest(place, name).entries().values()):
             shutil.rmtree(place.root, ignore_errors=True)
         if isinstance(error, OSError):
             raise BadInput.unwritable(place.name, error) from error
@@ -354,7 +289,7 @@ def _run(
     finally:
         remove_scratch(place)
     if tally.failed and not tally.done and not tally.skipped:
-        if absent:
+        if new_here:
             shutil.rmtree(place.root, ignore_errors=True)
         job, reason = next(iter(tally.failed.items()))
         raise BadInput(f"no job of {len(tally.failed)} succeeded; first {job}: {reason}", "")

@@ -13,7 +13,7 @@ from tracetool.cli.arguments import finite
 from tracetool.cli.options import JSON_OPTION, QUIET_OPTION, SLOWDOWN_OPTION, TZ_OPTION
 
 if TYPE_CHECKING:
-    from tracetool.fleet.fleet import FleetJobs
+    from tracetool.fleet.results import FleetJobs
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Many traces as one data set: read, attribute, ask."
