@@ -23,7 +23,8 @@ from tracetool.api.ingest import ingest
 from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
-from tracetool.compare.run_side import Reading, load_run
+from tracetool.compare.run_options import RunOptions
+from tracetool.compare.run_side import load_run
 from tracetool.compare.sides import IDENTITY, RunClasses, make_side
 from tracetool.compare.steps import Steps
 from tracetool.compare.thresholds import parse_thresholds
@@ -94,7 +95,7 @@ class Iterations:
 def iterations_of(trace: Path) -> Iterations:
     """Return the iterations of a trace, all its kernels and copies."""
     with tempfile.TemporaryDirectory() as folder:
-        run = load_run(ingest([trace], out=Path(folder) / "run").path, "anchored", Reading()).classes
+        run = load_run(ingest([trace], out=Path(folder) / "run").path, "anchored", RunOptions()).classes
     assert run.steps_taken is not None
     family = run.classes["family"]
     times = run.steps_taken.times.with_columns(family.gather(run.steps_taken.times["row"]).alias("family"))

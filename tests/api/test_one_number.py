@@ -17,7 +17,8 @@ import pytest
 from tests.conftest import Tool
 from tracetool.api.ingest import ingest
 from tracetool.compare.diff_run import accuracy_of, diff_run
-from tracetool.compare.run_side import Reading, load_run
+from tracetool.compare.run_options import RunOptions
+from tracetool.compare.run_side import load_run
 from tracetool.core.errors import TracetoolError
 from tracetool.core.prediction import FROM
 from tracetool.hardware.load import load_gpu
@@ -118,7 +119,7 @@ def check_one_number(path: Path, gpu: str | None) -> None:
     assert page.best["clock_mhz"] == choose(swept, clock).best["clock_mhz"][0]
 
     for basis, whole in (("anchored", total), ("predicted", bare)):
-        side = load_run(path, basis, Reading(gpu=gpu)).classes  # type: ignore[arg-type]
+        side = load_run(path, basis, RunOptions(gpu=gpu)).classes  # type: ignore[arg-type]
         assert side.classes["energy_j"].sum() + side.gap_j == same(whole["energy_j"])
         assert side.gap_j == same(whole["gap_energy_j"])
 

@@ -10,7 +10,7 @@ import pytest
 from tests.compare.folders import write_folder
 from tracetool.compare.baseline import add_baseline, baseline_sides, prune
 from tracetool.compare.baseline_store import Store
-from tracetool.compare.run_side import Reading
+from tracetool.compare.run_options import RunOptions
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_baselines_lie_in_a_bucket(bucket: str, tmp_path: Path) -> None:
     runs = [write_folder(tmp_path / f"run-{i}.tracetool", seed=i) for i in range(3)]
-    reading = Reading("anchored")
-    add_baseline(bucket, runs, branch="feature/x", commit="abc", reading=reading)
+    options = RunOptions("anchored")
+    add_baseline(bucket, runs, branch="feature/x", commit="abc", options=options)
     kept = Store(bucket).entries("a100-sxm", "feature/x")
     assert [e.label for e in kept] == ["run-0", "run-1", "run-2"]
     back = baseline_sides(bucket, gpu="a100-sxm", branch="feature/x", basis="anchored", last=2)

@@ -21,7 +21,8 @@ from tracetool.compare.energy_difference.pairs import matched_pairs
 from tracetool.compare.energy_difference.sentences import LEAST_SHARE
 from tracetool.compare.matched import CAUSES, _names
 from tracetool.compare.outcome import DEFAULT_LIMIT
-from tracetool.compare.run_side import Basis, Reading, _gaps, load_run
+from tracetool.compare.run_options import Basis, RunOptions
+from tracetool.compare.run_side import _gap_totals, load_run
 from tracetool.compare.run_tables.batch_curve import _row, curve_energy, left_out_errors
 from tracetool.compare.run_tables.contrasts import leading_factor
 from tracetool.compare.run_tables.factors import FACTORS, log_factors
@@ -158,10 +159,10 @@ def test_time_of_collectives_is_without_their_waiting() -> None:
 
 def test_a_run_without_gaps_has_none() -> None:
     predicted: Any = SimpleNamespace(totals=[{"makespan_ms": 5.0}], info={"recorded_makespan_ms": 7.0})
-    assert _gaps(predicted, recorded=False) == (0.0, 0.0, 0.005)
-    assert _gaps(predicted, recorded=True) == (0.0, 0.0, 0.007)
+    assert _gap_totals(predicted, recorded=False) == (0.0, 0.0, 0.005)
+    assert _gap_totals(predicted, recorded=True) == (0.0, 0.0, 0.007)
     predicted.totals[0] |= {"gap_ms": 2.0, "gap_energy_j": 0.3}
-    assert _gaps(predicted, recorded=True) == (0.002, 0.3, 0.007)
+    assert _gap_totals(predicted, recorded=True) == (0.002, 0.3, 0.007)
 
 
 def test_names_of_branches_are_parts_of_a_path() -> None:
@@ -216,12 +217,12 @@ def test_a_clock_asked_for_is_that_of_predicted_energies_alone(
         raise KeyboardInterrupt
 
     run = SimpleNamespace(kernels=pl.DataFrame({"start_ns": [0]}))
-    monkeypatch.setattr("tracetool.compare.run_side.Run", SimpleNamespace(open=lambda _: run))
+    monkeypatch.setattr("tracetool.compare.requested_runs.Run", SimpleNamespace(open=lambda _: run))
     monkeypatch.setattr("tracetool.compare.run_side.predict_run", predicted)
     bases: tuple[Basis, ...] = ("predicted", "anchored", "measured")
     for basis in bases:
         with pytest.raises(KeyboardInterrupt):
-            load_run(tmp_path, basis, Reading(clock_mhz=1200.0))
+            load_run(tmp_path, basis, RunOptions(clock_mhz=1200.0))
     assert asked == [([1200.0], False), (None, True), (None, True)]
 
 

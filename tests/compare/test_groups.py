@@ -12,7 +12,8 @@ import pytest
 import tracetool as tt
 from tests.sources.makers import kineto_document
 from tests.sources.test_modules import planted
-from tracetool.compare.run_side import Reading, compared_by, load_run
+from tracetool.compare.run_options import RunOptions, compared_by
+from tracetool.compare.run_side import load_run
 from tracetool.replay.energy_by import energy_by
 from tracetool.replay.group_energy import run_energies
 from tracetool.replay.groups import KEYS
@@ -99,7 +100,7 @@ def test_commands_take_the_same_keys(sides: tuple[Path, Path], tmp_path: Path) -
         names = {name for name in frame["name"] if name != "run" and not name.endswith("(idle)")}
         assert names, by
         assert recorded.rows(by).height, by
-        assert set(load_run(run.path, "anchored", Reading(by=compared_by(by))).groups()) == {
+        assert set(load_run(run.path, "anchored", RunOptions(by=compared_by(by))).groups()) == {
             name.partition(" #")[0] if by == "signature" else name for name in names
         }, by
     table = tt.diff(run.path, by=by).table

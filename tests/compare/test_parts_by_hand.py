@@ -27,7 +27,7 @@ from tracetool.compare.energy_difference.pairs import _matched_work
 from tracetool.compare.idle_groups import idle_groups
 from tracetool.compare.matched import CAUSES as DIFF_CAUSES
 from tracetool.compare.pairing import pair_sides
-from tracetool.compare.run_side import Reading
+from tracetool.compare.run_options import RunOptions
 from tracetool.compare.thresholds import Threshold
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.diagnosis.gpu_pieces import cut_run
@@ -209,9 +209,9 @@ def test_another_gpu_changes_the_roof_as_it_does_on_the_mean_of_both_runs_work()
     assert (at_home.gpu.tolist(), at_home.clock_time.tolist(), at_home.clock_power.tolist()) == ([1.0],) * 3
 
 
-@pytest.mark.parametrize("reading", [None, Reading(gpu="h100-sxm")])
+@pytest.mark.parametrize("options", [None, RunOptions(gpu="h100-sxm")])
 def test_baselines_are_read_as_asked(
-    reading: Reading | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: RunOptions | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
@@ -223,8 +223,8 @@ def test_baselines_are_read_as_asked(
     monkeypatch.setattr("tracetool.compare.baseline.chosen_basis", lambda *_: "measured")
     monkeypatch.setattr("tracetool.compare.baseline.load_run", load)
     with pytest.raises(KeyboardInterrupt):
-        add_baseline(tmp_path, ["a"], reading=reading)
-    assert asked == [reading or Reading()]
+        add_baseline(tmp_path, ["a"], options=options)
+    assert asked == [options or RunOptions()]
 
 
 def test_a_roof_is_the_longer_of_computing_and_moving_on_either_gpu() -> None:

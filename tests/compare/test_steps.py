@@ -10,7 +10,8 @@ import pytest
 
 from tests.compare.folders import write_folder
 from tracetool.compare.baseline_store import Store
-from tracetool.compare.run_side import Reading, load_run
+from tracetool.compare.run_options import RunOptions
+from tracetool.compare.run_side import load_run
 from tracetool.compare.scopes import FIGURES
 from tracetool.compare.spread import PRIOR, Spread, learned, moderate
 from tracetool.compare.steps import mean_variance, step_times, within
@@ -80,7 +81,7 @@ def test_copies_of_one_run_teach_nothing() -> None:
 
 
 def test_a_baseline_keeps_its_steps(tmp_path: Path) -> None:
-    run = load_run(write_folder(tmp_path / "r.tracetool", steps=8), "anchored", Reading())
+    run = load_run(write_folder(tmp_path / "r.tracetool", steps=8), "anchored", RunOptions())
     steps = run.classes.steps_taken
     assert steps is not None
     assert len(steps.span_s) == 8

@@ -10,7 +10,7 @@ import pytest
 
 import tracetool as tt
 from tests.documents import check_document
-from tracetool.compare.run_side import chosen_basis
+from tracetool.compare.requested_runs import chosen_basis
 from tracetool.core.errors import BadInput
 from tracetool.replay.roofline import roofline
 

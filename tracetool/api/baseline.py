@@ -12,7 +12,7 @@ from tracetool.api.public import public
 from tracetool.api.result import Result
 from tracetool.compare import baseline
 from tracetool.compare.baseline_store import Store
-from tracetool.compare.run_side import Reading, basis_named
+from tracetool.compare.run_options import RunOptions, basis_named
 from tracetool.core.number_text import counted
 from tracetool.core.paths import PathLike, paths_of
 
@@ -151,9 +151,9 @@ def add_baseline(
     >>> len(tt.add_baseline(folder / "kept", run).files)
     1
     """
-    reading = Reading(basis_named(energy), gpu, clock)
+    options = RunOptions(basis_named(energy), gpu, clock)
     files, notes = baseline.add_baseline(
-        store, paths_of(runs), branch=branch, commit=commit, reason=reason, reading=reading
+        store, paths_of(runs), branch=branch, commit=commit, reason=reason, options=options
     )
     return AddedBaselines(tuple(files), notes)
 

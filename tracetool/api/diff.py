@@ -18,7 +18,7 @@ from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.check import compare_with
 from tracetool.compare.diff_run import diff_run
 from tracetool.compare.outcome import RunDiff
-from tracetool.compare.run_side import Reading, basis_named, compared_by
+from tracetool.compare.run_options import RunOptions, basis_named, compared_by
 from tracetool.compare.thresholds import parse_thresholds
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike, paths_of
@@ -285,7 +285,7 @@ def diff(
             ([], runs) if head is None else (runs, paths_of(head)),
             baseline=baseline,
             branch=branch,
-            reading=Reading(basis_named(energy), gpu, clock, by=keys, depth=depth),
+            options=RunOptions(basis_named(energy), gpu, clock, by=keys, depth=depth),
             thresholds=thresholds,
             ignore=several("ignore", ignore),
         )

@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.baseline_store import Entry, Store
-from tracetool.compare.run_side import Basis, LoadedRun, Reading, chosen_basis, expand, load_run
+from tracetool.compare.requested_runs import chosen_basis, expand
+from tracetool.compare.run_options import Basis, RunOptions
+from tracetool.compare.run_side import LoadedRun, load_run
 from tracetool.compare.trend import Trend, find_trend
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
@@ -27,7 +29,7 @@ def add_baseline(
     branch: str = "main",
     commit: str | None = None,
     reason: str | None = None,
-    reading: Reading | None = None,
+    options: RunOptions | None = None,
 ) -> tuple[list[str], tuple[str, ...]]:
     """Store runs as baselines; return their files, and notes on runs that were stored before.
 
@@ -44,7 +46,7 @@ def add_baseline(
         What the runs were made of; the commit is taken from the CI's environment where not given.
     reason : str
         Why a higher level is accepted, kept with it.
-    reading : Reading, optional
+    options : RunOptions, optional
         Energies, GPU, clocks.
 
     Raises
@@ -52,14 +54,14 @@ def add_baseline(
     BadInput
         If a run cannot be read or holds no kernel.
     """
-    how = reading or Reading()
+    options = options or RunOptions()
     store = Store(where)
     paths = expand([os.fspath(r) for r in runs])
     opened: dict[Path, Run] = {}
-    basis = chosen_basis(paths, how.basis, opened)
+    basis = chosen_basis(paths, options.basis, opened)
     for path in paths:
         _require_kernels(path)
-    loaded = [load_run(p, basis, how, opened) for p in paths]
+    loaded = [load_run(p, basis, options, opened) for p in paths]
     named = commit or commit_here()
     files, notes = [], []
     for one in loaded:

@@ -19,7 +19,8 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tracetool.compare.baseline_checks import check_stored
-from tracetool.compare.run_side import Basis, LoadedRun
+from tracetool.compare.run_options import Basis
+from tracetool.compare.run_side import LoadedRun
 from tracetool.compare.sides import RunClasses
 from tracetool.compare.steps import Steps
 from tracetool.core.errors import BadInput

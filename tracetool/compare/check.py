@@ -9,7 +9,9 @@ from pathlib import Path
 from tracetool.compare.baseline import baseline_sides
 from tracetool.compare.diff import diff_sides, load_sides
 from tracetool.compare.outcome import RunDiff
-from tracetool.compare.run_side import Reading, chosen_basis, compared_by, expand, load_run
+from tracetool.compare.requested_runs import chosen_basis, expand
+from tracetool.compare.run_options import RunOptions, compared_by
+from tracetool.compare.run_side import load_run
 from tracetool.compare.settings import Settings
 from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import Threshold
@@ -22,7 +24,7 @@ def compare_with(
     *,
     baseline: str | None = None,
     branch: str = "main",
-    reading: Reading | None = None,
+    options: RunOptions | None = None,
     thresholds: Sequence[Threshold] = (),
     ignore: Sequence[str] = (),
     spreads: Mapping[str, Spread] | None = None,
@@ -38,7 +40,7 @@ def compare_with(
         Folder or bucket of baselines.
     branch : str
         Branch of the baselines.
-    reading : Reading, optional
+    options : RunOptions, optional
         Energies, GPU, clocks.
     thresholds : sequence of Threshold
         Limits.
@@ -54,21 +56,21 @@ def compare_with(
     BadInput
         If a run cannot be read, or no baseline fits.
     """
-    how = reading or Reading()
+    options = options or RunOptions()
     base, head = sides
     if baseline is None:
-        base_runs, head_runs = load_sides(list(base), list(head), how)
+        base_runs, head_runs = load_sides(list(base), list(head), options)
         return diff_sides(
-            base_runs, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by
+            base_runs, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore, by=options.by
         )
-    if how.by:
+    if options.by:
         raise BadInput("--by compares runs; a baseline keeps no groups", "give the base runs: --base RUN")
     if not head:
         raise BadInput("no run to check against the baseline", "give tracetool diff HEAD --baseline DIR")
     paths = expand(list(head))
     opened: dict[Path, Run] = {}
-    basis = chosen_basis(paths, how.basis, opened)
-    head_runs = [load_run(p, basis, how, opened) for p in paths]
+    basis = chosen_basis(paths, options.basis, opened)
+    head_runs = [load_run(p, basis, options, opened) for p in paths]
     gpu = head_runs[0].classes.keys.get("GPU", "unknown")
     stored = baseline_sides(baseline, gpu=gpu, branch=branch, basis=basis, last=last)
     return diff_sides(stored, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore)
@@ -99,14 +101,14 @@ def checked(
     if not bases and not store:
         where = f"in {settings.file}" if settings.file else "in tracetool.toml or pyproject.toml"
         raise BadInput("nothing to compare with", f'give --base RUN, or baseline = "DIR" {where}')
-    reading = settings.reading
+    options = settings.options
     if by or depth:
-        reading = replace(reading, by=compared_by(by, depth), depth=depth)
+        options = replace(options, by=compared_by(by, depth), depth=depth)
     return compare_with(
         (bases, heads),
         baseline=store,
         branch=branch or settings.branch,
-        reading=reading,
+        options=options,
         thresholds=settings.thresholds,
         ignore=settings.ignore,
         spreads=settings.spreads,

@@ -17,7 +17,9 @@ from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.diff_run import accuracy_of, diff_run
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
-from tracetool.compare.run_side import LoadedRun, Reading, chosen_basis, expand, load_run
+from tracetool.compare.requested_runs import chosen_basis, expand
+from tracetool.compare.run_options import RunOptions
+from tracetool.compare.run_side import LoadedRun, load_run
 from tracetool.compare.same_recording import recorded_traces
 from tracetool.compare.sides import Side, make_side, same_clock
 from tracetool.compare.spread import Spread, repeated, single_run_prior
@@ -138,7 +140,7 @@ def diff_runs(
     base: Sequence[str | os.PathLike[str]],
     head: Sequence[str | os.PathLike[str]],
     *,
-    reading: Reading | None = None,
+    options: RunOptions | None = None,
     ignore: Sequence[str] = (),
 ) -> RunDiff:
     """Compare two sides of one run or several each.
@@ -147,7 +149,7 @@ def diff_runs(
     ----------
     base, head : sequence of path
         Run folders, folders of runs, patterns, or operator tables (compared through the model).
-    reading : Reading, optional
+    options : RunOptions, optional
         What energies to compare (measured where every run has a power log, by default), GPU and clocks.
     ignore : sequence of str
         Families and name patterns left out on both sides.
@@ -157,13 +159,13 @@ def diff_runs(
     BadInput
         If a side is empty, or a run cannot be read.
     """
-    how = reading or Reading()
-    base_runs, head_runs = load_sides(base, head, how)
-    return diff_sides(base_runs, head_runs, ignore=ignore, by=how.by)
+    options = options or RunOptions()
+    base_runs, head_runs = load_sides(base, head, options)
+    return diff_sides(base_runs, head_runs, ignore=ignore, by=options.by)
 
 
 def load_sides(
-    base: Sequence[str | os.PathLike[str]], head: Sequence[str | os.PathLike[str]], reading: Reading
+    base: Sequence[str | os.PathLike[str]], head: Sequence[str | os.PathLike[str]], options: RunOptions
 ) -> tuple[list[LoadedRun], list[LoadedRun]]:
     """Return both sides' runs, their energies of one basis."""
     paths = [expand([Path(p) for p in side]) for side in (base, head)]
@@ -171,11 +173,11 @@ def load_sides(
         if not side_paths:
             raise BadInput(f"the {side} side holds no run", "give tracetool diff BASE HEAD")
     opened: dict[Path, Run] = {}
-    basis = chosen_basis([*paths[0], *paths[1]], reading.basis, opened)
+    basis = chosen_basis([*paths[0], *paths[1]], options.basis, opened)
     loaded: dict[Path, LoadedRun] = {}
     for path in (*paths[0], *paths[1]):
         if path.resolve() not in loaded:
-            loaded[path.resolve()] = load_run(path, basis, reading, opened)
+            loaded[path.resolve()] = load_run(path, basis, options, opened)
     return [loaded[p.resolve()] for p in paths[0]], [loaded[p.resolve()] for p in paths[1]]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -13,58 +12,30 @@ import polars as pl
 from tracetool.compare.diff_run import measured_energy
 from tracetool.compare.idle_groups import GAP_KEY, idle_groups
 from tracetool.compare.readings_error import ReadingsError
+from tracetool.compare.requested_runs import opened_run
+from tracetool.compare.run_options import Basis, RunOptions
 from tracetool.compare.sides import GROUP, IDENTITY, RunClasses, count_steps, run_classes
 from tracetool.compare.steps import Steps, step_times
 from tracetool.compare.table_side import table_classes
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
 from tracetool.measure.measured_scopes import idle_watts, measured_gaps
-from tracetool.measure.power_log import telemetry_devices
-from tracetool.replay.groups import activity_groups, check_depth, parse_keys
+from tracetool.replay.groups import activity_groups
 from tracetool.replay.iterations import named_steps
 from tracetool.replay.measured_energy import why_unusable
 from tracetool.replay.predict import PredictedRun, predict_run
-from tracetool.tables.run import RUN_FILE, Run
-from tracetool.tables.run_folder import clean_up, is_run_path
-from tracetool.tables.scratch import Scratch
+from tracetool.tables.run import Run
 
-Basis = Literal["measured", "anchored", "predicted"]
 _TABLES: Final = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
-
-
+#: Columns of a class that add up over runs and classes.
+_SUMS: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
 #: What separates signatures of one name in one run, in the name of a group.
 _NUMBER: Final = r" #[0-9]+( / |$)"
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Settings by which runs are read for a comparison."""
-
-    basis: Basis | Literal["auto"] = "auto"
-    gpu: str | None = None
-    clock_mhz: float | None = None
-    mem_clock_mhz: float | None = None
-    power_cap_w: float | None = None
-    by: tuple[str, ...] = ()  # what the comparison groups launches by, beside families and the like
-    depth: int | None = None  # levels of nested modules kept apart
-
-
-def compared_by(text: str | None, depth: int | None = None) -> tuple[str, ...]:
-    """Return the keys that ``--by`` asks a comparison for; none where it does not.
-
-    Raises
-    ------
-    BadInput
-        If a key is not known, or the depth does not apply.
-    """
-    keys = parse_keys(text) if text else ()
-    check_depth(keys, depth)
-    return keys
-
-
 @dataclass
 class LoadedRun:
-    """One run of a side, and what else the comparison needs of it."""
+    """One run of a side as classes of work, with what the comparison needs to know of it."""
 
     classes: RunClasses
     basis: Basis
@@ -72,7 +43,7 @@ class LoadedRun:
     run: Run | None = None
     notes: list[str] = field(default_factory=list)
     clock_recorded: bool = False
-    modeled_j: float | None = None  # what the model says of the run, where its energies are measured
+    modeled_j: float | None = None  # modeled energy of the run, where its energies are measured
 
     def groups(self) -> set[str]:
         """Return the names of its groups; none where it is not grouped."""
@@ -81,103 +52,9 @@ class LoadedRun:
         return (of_launches | idle) - {""}
 
 
-def basis_named(text: str) -> Basis | Literal["auto"]:
-    """Return the basis called ``text``.
-
-    Raises
-    ------
-    BadInput
-        If there is none of that name.
-    """
-    for basis in ("auto", "measured", "anchored", "predicted"):
-        if text == basis:
-            return basis
-    raise BadInput(f"no energies called {text!r}", "measured, anchored, predicted or auto")
-
-
-def expand(paths: Sequence[Path | str]) -> list[Path]:
-    """Return the runs and tables a list of paths names, each once: folders of runs and patterns are opened.
-
-    A run named twice is no repeated run: it would make intervals narrower and show nothing.
-
-    Raises
-    ------
-    BadInput
-        If one names nothing.
-    """
-    run_paths: list[Path] = []
-    for pattern in paths:
-        path = Path(pattern)
-        if is_run_path(path) and not (path / RUN_FILE).is_file():
-            clean_up(path)
-            inside = sorted(p for p in path.iterdir() if (p / RUN_FILE).is_file() and not Scratch.of(p))
-            if not inside:
-                raise BadInput.in_file(
-                    path, "is neither a run nor a folder of runs", "make one with: tracetool ingest TRACE"
-                )
-            run_paths += inside
-        elif path.exists():
-            run_paths.append(path)
-        elif matches := sorted(
-            Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path))
-        ):
-            run_paths += expand(matches)
-        else:
-            raise BadInput.in_file(
-                path, "no such run or table", "make one with: tracetool ingest TRACE -o RUN"
-            )
-    once: dict[Path, Path] = {}
-    for path in run_paths:
-        once.setdefault(path.resolve(), path)
-    return list(once.values())
-
-
-def chosen_basis(
-    paths: Sequence[Path], requested: Basis | Literal["auto"], opened: dict[Path, Run] | None = None
-) -> Basis:
-    """Return the basis of the energies to compare: measured where every run has usable power readings.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Runs, or one table.
-    requested : str
-        What was asked for.
-    opened : dict of path to Run, optional
-        Runs that are open, to which those opened here are added: what a run's log is judged to be, and its
-        tables, are then not asked of it twice.
-
-    Raises
-    ------
-    BadInput
-        If measured energies were asked for and a run has none.
-    """
-    tables = [p for p in paths if p.is_file()]
-    if tables:
-        if requested not in ("auto", "predicted"):
-            raise BadInput.in_file(tables[0], f"a table holds no {requested} energies", "leave --energy out")
-        return "predicted"
-    if requested in ("predicted", "anchored"):
-        return requested
-    for path in paths:
-        run = _opened(path, opened)
-        fault = why_unusable(run) if telemetry_devices(run.telemetry) else "holds no power readings"
-        if fault and requested == "measured":
-            raise BadInput.in_file(path, fault, "ingest it again with --power LOG")
-        if fault:
-            return "anchored"
-    return "measured"
-
-
-def _opened(path: Path, opened: dict[Path, Run] | None) -> Run:
-    if opened is None:
-        return Run.open(path)
-    if path not in opened:
-        opened[path] = Run.open(path)
-    return opened[path]
-
-
-def load_run(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run] | None = None) -> LoadedRun:
+def load_run(
+    path: Path, basis: Basis, options: RunOptions, opened: dict[Path, Run] | None = None
+) -> LoadedRun:
     """Return a run or table as classes with energies of one basis.
 
     Parameters
@@ -187,10 +64,10 @@ def load_run(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]
     basis : {"measured", "anchored", "predicted"}
         ``measured`` from the power log, ``anchored`` modeled from measured times, ``predicted`` times
         and energies both from the model at one clock.
-    reading : Reading
+    options : RunOptions
         GPU and clocks.
     opened : dict of path to Run, optional
-        As for :func:`chosen_basis`.
+        As for :func:`tracetool.compare.requested_runs.chosen_basis`.
 
     Raises
     ------
@@ -198,8 +75,8 @@ def load_run(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]
         If the run holds no activity, or its GPU is not known.
     """
     if path.is_file():
-        return _load_table(path, reading)
-    run = _opened(path, opened)
+        return _load_table(path, options)
+    run = opened_run(path, opened)
     if not run.kernels.height:
         raise BadInput.in_file(
             path, "holds no activity of a GPU to compare", "ingest a trace with GPU activity"
@@ -207,26 +84,26 @@ def load_run(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]
     as_predicted = basis == "predicted"
     predicted = predict_run(
         run,
-        reading.gpu,
-        [reading.clock_mhz] if as_predicted and reading.clock_mhz is not None else None,
-        mem_clock_mhz=reading.mem_clock_mhz,
-        power_cap_w=reading.power_cap_w,
+        options.gpu,
+        [options.clock_mhz] if as_predicted and options.clock_mhz is not None else None,
+        mem_clock_mhz=options.mem_clock_mhz,
+        power_cap_w=options.power_cap_w,
         anchor=not as_predicted,
     )
     notes = [f"{path.name}: {n}" for n in predicted.notes]
-    each = _each(predicted, times=as_predicted)
-    gap_s, gap_j, span_s = _gaps(predicted, recorded=not as_predicted)
-    modeled, watts = None, None
+    per_launch = _energy_per_launch(predicted, times=as_predicted)
+    gap_s, gap_j, span_s = _gap_totals(predicted, recorded=not as_predicted)
+    modeled_j, idle_w = None, None
     if basis == "measured":
-        counted = each.join(run.signatures.select("signature", "launches"), on="signature")
-        modeled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
-        each, gap_j, watts, energy_notes = _measured(run, reading, each, (gap_s, gap_j))
+        counted = per_launch.join(run.signatures.select("signature", "launches"), on="signature")
+        modeled_j = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
+        per_launch, gap_j, idle_w, energy_notes = _with_measured_energy(run, options, per_launch, gap_j)
         notes += [f"{path.name}: {n}" for n in energy_notes]
     elif not as_predicted and (verdict := why_unusable(run)):
         notes.append(f"{path.name}: not measured: {verdict}")
     ranges = run.table("ranges")
-    group = _groups(run, reading)
-    classes, sequence = run_classes(run.kernels, run.signatures, ranges, each, group)
+    group = _groups(run, options)
+    classes, sequence = run_classes(run.kernels, run.signatures, ranges, per_launch, group)
     steps = count_steps(ranges)
     clock_mhz = predicted.totals[0]["clock_mhz"]
     if not as_predicted:
@@ -242,15 +119,15 @@ def load_run(path: Path, basis: Basis, reading: Reading, opened: dict[Path, Run]
         keys=run_keys(run, predicted, basis),
         clock_mhz=float(clock_mhz),
         steps_taken=_steps(run, classes, group) if steps and not as_predicted else None,
-        idle=idle_groups(run, reading.by, reading.depth, watts) if GAP_KEY in reading.by else None,
-        open_energy=_open_energy(run, reading, classes) if basis == "measured" else None,
+        idle=idle_groups(run, options.by, options.depth, idle_w) if GAP_KEY in options.by else None,
+        open_energy=_readings_error(run, options, classes) if basis == "measured" else None,
     )
-    return LoadedRun(classes_of_run, basis, classes["signature"], run, notes, _clock_recorded(run), modeled)
+    return LoadedRun(classes_of_run, basis, classes["signature"], run, notes, _clock_recorded(run), modeled_j)
 
 
-def _open_energy(run: Run, reading: Reading, classes: pl.DataFrame) -> ReadingsError | None:
-    """Return what the log leaves open of the measured energies of a run's classes."""
-    attribution, *_ = measured_energy(run, gpu=reading.gpu)
+def _readings_error(run: Run, options: RunOptions, classes: pl.DataFrame) -> ReadingsError | None:
+    """Return the errors of the measured energies of a run's classes; None where nothing is measured."""
+    attribution, *_ = measured_energy(run, gpu=options.gpu)
     return None if attribution is None else ReadingsError.of(attribution, classes)
 
 
@@ -258,28 +135,28 @@ def _clock_recorded(run: Run) -> bool:
     return bool(run.telemetry["clock_mhz"].is_not_null().any())
 
 
-def _load_table(path: Path, reading: Reading) -> LoadedRun:
+def _load_table(path: Path, options: RunOptions) -> LoadedRun:
     """Return an operator table as classes with predicted energies."""
-    if reading.by:
+    if options.by:
         raise BadInput.in_file(path, "--by groups the launches of runs; a table has none", "give two runs")
     if path.suffix.lower() not in _TABLES:
         raise BadInput.in_file(path, "is neither a run nor a table", "ingest a trace first: tracetool ingest")
     classes, notes = table_classes(
         path,
-        reading.gpu,
-        reading.clock_mhz,
-        mem_clock_mhz=reading.mem_clock_mhz,
-        power_cap_w=reading.power_cap_w,
+        options.gpu,
+        options.clock_mhz,
+        mem_clock_mhz=options.mem_clock_mhz,
+        power_cap_w=options.power_cap_w,
     )
     return LoadedRun(classes, "predicted", None, None, notes)
 
 
-def _groups(run: Run, reading: Reading) -> pl.Series | None:
+def _groups(run: Run, options: RunOptions) -> pl.Series | None:
     """Return the group of each launch; None where none are asked for."""
-    if not reading.by:
+    if not options.by:
         return None
-    group = activity_groups(run, reading.by, reading.depth)
-    if "signature" in reading.by:
+    group = activity_groups(run, options.by, options.depth)
+    if "signature" in options.by:
         # a signature's number is its run's own: across runs those of one name are one group
         return group.str.replace(_NUMBER, "$1")
     return group
@@ -294,10 +171,7 @@ def _steps(run: Run, classes: pl.DataFrame, group: pl.Series | None) -> Steps | 
     return step_times(run.kernels, pl.Series("step", number, dtype=pl.Int64), ranges, classes, group)
 
 
-_SUMS: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
-
-
-def _each(predicted: PredictedRun, *, times: bool) -> pl.DataFrame:
+def _energy_per_launch(predicted: PredictedRun, *, times: bool) -> pl.DataFrame:
     """Return family, energy and (where asked) time of one launch, per signature."""
     rows = predicted.signatures.unique("signature", keep="first", maintain_order=True)
     return rows.select(
@@ -308,18 +182,30 @@ def _each(predicted: PredictedRun, *, times: bool) -> pl.DataFrame:
     )
 
 
-def _gaps(predicted: PredictedRun, *, recorded: bool) -> tuple[float, float, float]:
+def _gap_totals(predicted: PredictedRun, *, recorded: bool) -> tuple[float, float, float]:
     """Return time and energy of the gaps, and the span of the run. [s], [J], [s]"""
     total = predicted.totals[0]
     span = float(predicted.info["recorded_makespan_ms"] if recorded else total["makespan_ms"]) / 1e3
     return float(total.get("gap_ms", 0.0)) / 1e3, float(total.get("gap_energy_j", 0.0)), span
 
 
-def _measured(
-    run: Run, reading: Reading, each: pl.DataFrame, gaps: tuple[float, float]
+def _with_measured_energy(
+    run: Run, options: RunOptions, per_launch: pl.DataFrame, modeled_gap_j: float
 ) -> tuple[pl.DataFrame, float, tuple[float, float] | None, list[str]]:
-    """Put measured energies in place of modeled ones wherever the log determines them; gaps too."""
-    attribution, notes, warnings = measured_energy(run, gpu=reading.gpu)
+    """Replace modeled energies by measured ones wherever the log determines them.
+
+    Returns
+    -------
+    per_launch : DataFrame
+        As given, with measured energies.
+    gap_j : float
+        Energy of the gaps. [J]
+    idle_w : (float, float) or None
+        Power up to a second after an activity, and later; None where the log does not determine it. [W]
+    notes : list of str
+        Sentences on the basis of the figures.
+    """
+    attribution, notes, warnings = measured_energy(run, gpu=options.gpu)
     if attribution is None:
         raise BadInput.in_file(
             run.path,
@@ -337,16 +223,17 @@ def _measured(
             *((pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"log{e}_j") for e in ENDS),
         )
     )
-    energies = each.join(measured_j, on="signature", how="left")
-    blind = energies.filter(pl.col("log_j").is_null()).height
-    if blind:
+    energies = per_launch.join(measured_j, on="signature", how="left")
+    unresolved = energies.filter(pl.col("log_j").is_null()).height
+    if unresolved:
         notes.append(
-            f"{blind} of {energies.height} kinds of work not resolved by the log: the model's energies taken"
+            f"{unresolved} of {energies.height} kinds of work not resolved by the log: "
+            "the model's energies taken"
         )
     energies = energies.with_columns(pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ENDS)
-    gap, watts = measured_gaps(run, energy), idle_watts(energy)
-    idle = None if watts is None else (watts[0][0], watts[1][0])
-    return energies, gaps[1] if gap is None else float(gap["energy_j"]), idle, notes + warnings
+    gap, idle_intervals_w = measured_gaps(run, energy), idle_watts(energy)
+    idle_w = None if idle_intervals_w is None else (idle_intervals_w[0][0], idle_intervals_w[1][0])
+    return energies, modeled_gap_j if gap is None else float(gap["energy_j"]), idle_w, notes + warnings
 
 
 def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:

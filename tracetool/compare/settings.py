@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import tomli
 
-from tracetool.compare.run_side import Reading, basis_named, compared_by
+from tracetool.compare.run_options import RunOptions, basis_named, compared_by
 from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import METRICS, Threshold, parse_thresholds
 from tracetool.core.errors import BadInput
@@ -52,7 +52,7 @@ class Settings:
     file: Path | None = None
     thresholds: tuple[Threshold, ...] = ()
     ignore: tuple[str, ...] = ()
-    reading: Reading = field(default_factory=Reading)
+    options: RunOptions = field(default_factory=RunOptions)
     baseline: str | None = None
     branch: str = "main"
     last: int = 10
@@ -108,7 +108,7 @@ def read_settings(file: Path | None) -> Settings:
         file,
         parse_thresholds(stated.fail_on),
         tuple(stated.ignore),
-        Reading(
+        RunOptions(
             basis_named(stated.energy),
             stated.gpu,
             stated.clock_mhz,

@@ -14,7 +14,8 @@ import polars as pl
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.diff import diff_runs
 from tracetool.compare.diff_run import accuracy_of
-from tracetool.compare.run_side import Reading, expand
+from tracetool.compare.requested_runs import expand
+from tracetool.compare.run_options import RunOptions
 from tracetool.core.errors import BadInput
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
@@ -122,7 +123,7 @@ def report_run(
     if base is None:
         return page
     steps.step("comparing with the base", 0.9)
-    return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
+    return replace(page, against=diff_runs([base], [opened.path], options=RunOptions("auto", gpu)))
 
 
 def _check_base(base: Path) -> None:
