@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tracetool.measure.measured_scopes import idle_watts, measured_scopes, scopes_line
+from tracetool.measure.own_time import with_own_time
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.tables.run import Run
@@ -23,6 +24,7 @@ class Stub:
 
     path = Path("run")
     info: dict[str, object] = {}  # noqa: RUF012
+    memo: dict[object, object] = {}  # noqa: RUF012
     kernels = pl.DataFrame(
         {
             "name": ["k", "k", "c"],
@@ -78,6 +80,29 @@ def test_scopes_are_what_their_seconds_and_watts_give() -> None:
         assert one["power_w"] == pytest.approx(1e3 * one["energy_j"] / one["time_ms"])
         assert one["energy_low_j"] == pytest.approx(0.9 * one["energy_j"])
         assert one["power_high_w"] == pytest.approx(1.1 * one["power_w"])
+
+
+def test_kernels_that_overlap_are_measured_whole_in_the_sum_of_their_times() -> None:
+    """The second kernel and the copy share a half of its second: attribution gives each half of that half."""
+
+    class Overlapping(Stub):
+        memo: dict[object, object] = {}  # noqa: RUF012
+        kernels = Stub.kernels.with_columns(
+            start_ns=pl.Series([0, 4 * S, 9 * S // 2]), signature=pl.Series([0, 0, 1])
+        )
+
+    own = _energy()
+    shared_s = pl.when(pl.col("class") == "k").then(1.75).when(pl.col("class") == "c").then(0.25)
+    shared = own.with_columns((S * shared_s).cast(pl.Int64).alias("shared"))
+    shared = shared.with_columns(pl.coalesce("shared", "duration_ns").alias("duration_ns")).drop("shared")
+    run = cast("Run", Overlapping())
+    assert with_own_time(run, shared).equals(own)
+    scopes = measured_scopes(run, shared)
+    told = {name: (one["time_ms"], one["measured_pct"], one["energy_j"]) for name, one in scopes.items()}
+    assert told["kernels"] == pytest.approx((2000.0, 100.0, 400.0))
+    assert told["copies"] == pytest.approx((500.0, 100.0, 50.0))
+    assert told["run"] == pytest.approx((5000.0, 100.0, 630.0))
+    assert scopes["kernels"]["power_w"] == pytest.approx(200.0)
 
 
 def test_intervals_of_sums_take_the_place_of_sums_of_ends() -> None:

@@ -25,6 +25,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
 from tracetool.families import names
 from tracetool.measure.measured_scopes import idle_watts, measured_scopes
+from tracetool.measure.own_time import with_own_time
 from tracetool.replay.groups import activity_groups
 from tracetool.tables.measured_work import COMPARED, with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
@@ -180,7 +181,8 @@ def accuracy_of(
     attribution, energy_notes, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
     measured = None if attribution is None else attribution.energy
     sums = None if attribution is None else attribution.sums
-    rows = compare_signatures(run.signatures, predicted.signatures, measured)
+    own = None if measured is None else with_own_time(run, measured)
+    rows = compare_signatures(run.signatures, predicted.signatures, own)
     rows, waits = without_waits(rows, predicted.replays)
     rows, work = with_counted_work(rows, run, predicted.signatures)
     groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group, sums)
@@ -204,7 +206,7 @@ def accuracy_of(
         coverage=predicted.info.get("coverage", {}),
         whole=scopes.get("run", {}),
         by=by,
-        by_signature=measured_by_signature(measured),
+        by_signature=measured_by_signature(own),
     )
 
 

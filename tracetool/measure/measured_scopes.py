@@ -12,6 +12,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.interval import ENDS
 from tracetool.core.number_text import number
 from tracetool.measure.logged_work import Covered
+from tracetool.measure.own_time import with_own_time
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, GAP_HOLD_S, IDLE
 from tracetool.tables.idle_intervals import idle_intervals
@@ -55,6 +56,7 @@ def measured_scopes(
         scope without activities, gaps without a log and a run not measured whole are absent.
     """
     scopes: dict[str, dict[str, Any]] = {}
+    energy = None if energy is None else with_own_time(run, energy)
     for scope in ("kernels", "copies"):
         signatures = run.signatures.filter((pl.col("kind") == "kernel") == (scope == "kernels"))
         if not signatures.height:
