@@ -94,6 +94,15 @@ def test_identical_figures_are_unchanged() -> None:
     assert judge(given_error(np.array([0.0]), np.array([0.0]), "model"), LIMIT) == ["unchanged"]
 
 
+def test_what_is_gone_is_judged_no_more_than_what_is_new() -> None:
+    """Predicted energies: 3 J that are gone, 3 J that are new, 3 J of which all but nothing is gone."""
+    criteria = Criteria("predicted")
+    base, head = np.array([[3.0, 0.0, 3.0]]), np.array([[0.0, 3.0, 3e-9]])
+    effects = effects_of(base, head, criteria, np.full(3, 0.1))
+    assert np.isnan([effects.low[:2], effects.high[:2], effects.p_worse[:2], effects.p_better[:2]]).all()
+    assert (effects.low[2], effects.high[2]) == (-1.0, np.inf)
+
+
 def test_one_run_beside_itself_is_unchanged_though_its_sums_round_otherwise() -> None:
     made = compare_means(np.array([[755.6300825287788]]), np.array([[755.630082528779]]))
     assert (made.low[0], made.change[0], made.high[0]) == (0.0, 0.0, 0.0)

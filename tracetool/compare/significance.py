@@ -135,7 +135,8 @@ def _interval(shift: Floats, error: Floats, freedom: Floats, tests: Floats) -> t
     d = np.where(uncertain, np.minimum(freedom, 1e6), 1.0)
     reach = np.where(uncertain, special.stdtrit(d, 1.0 - ALPHA / tests) * error, 0.0)
     nowhere = (freedom <= 0) | np.isnan(shift)
-    low, high = (np.where(nowhere, np.nan, np.expm1(shift + side * reach)) for side in (-1.0, 1.0))
+    with np.errstate(over="ignore"):  # a model may leave the factor between all but nothing and more open
+        low, high = (np.where(nowhere, np.nan, np.expm1(shift + side * reach)) for side in (-1.0, 1.0))
     return low, high
 
 
@@ -169,7 +170,8 @@ def figures_together(heavy: Bools) -> Floats:
 
 def given_error(change: Floats, error: Floats, basis: str) -> Effects:
     """Return the effects of changes of known standard error (a model's), relative to the base. Shape (k,)."""
-    shift = np.log1p(np.maximum(change, -1 + _LEAST_RATIO))
+    # What is gone has no logarithm, as what is new has none: neither is judged.
+    shift = np.log1p(np.where(change > -1.0 + _LEAST_RATIO, change, np.nan))
     endless = np.full(shift.shape, 1e6)
     return _effects(shift, _of_logarithm(error, change), endless, basis)
 
