@@ -94,8 +94,8 @@ def test_identical_figures_are_unchanged() -> None:
     assert judge(given_error(np.array([0.0]), np.array([0.0]), "model"), LIMIT) == ["unchanged"]
 
 
-def test_what_is_gone_is_judged_no_more_than_what_is_new() -> None:
-    """Predicted energies: 3 J that are gone, 3 J that are new, 3 J of which all but nothing is gone."""
+def test_what_was_removed_is_judged_no_more_than_what_is_new() -> None:
+    """Predicted energies: 3 J removed, 3 J that are new, and 3 J of which next to nothing is left."""
     criteria = Criteria("predicted")
     base, head = np.array([[3.0, 0.0, 3.0]]), np.array([[0.0, 3.0, 3e-9]])
     effects = effects_of(base, head, criteria, np.full(3, 0.1))

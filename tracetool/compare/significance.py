@@ -170,7 +170,7 @@ def figures_together(heavy: Bools) -> Floats:
 
 def given_error(change: Floats, error: Floats, basis: str) -> Effects:
     """Return the effects of changes of known standard error (a model's), relative to the base. Shape (k,)."""
-    # What is gone has no logarithm, as what is new has none: neither is judged.
+    # What was removed has no logarithm, as what is new has none: neither is judged.
     shift = np.log1p(np.where(change > -1.0 + _LEAST_RATIO, change, np.nan))
     endless = np.full(shift.shape, 1e6)
     return _effects(shift, _of_logarithm(error, change), endless, basis)
