@@ -110,6 +110,34 @@ def _decoded(gpu: str = "a100-sxm", **changes: Any) -> Pieces:
     return MLA_DECODE.pieces(_rows(phase="decode", dtype="bf16", **row), load_gpu(gpu), coefficients)
 
 
+@pytest.mark.parametrize("kept", ["bf16", "fp8"])
+def test_generated_kernels_draw_values_apart_from_the_keys_that_hold_them(kept: str) -> None:
+    gpu, given = load_gpu("b200-sxm"), {"kv_dtype": kept, "batch": 400.0, "heads": 16.0, "head_tile": 0.0}
+    c, b, waves = DECODE, 1 if kept == "fp8" else 2, 400 / gpu.sm_count
+    products = 2 * 16 * 64 * 1088 / (gpu.rate("tensor_bf16") * c["tensor_efficiency"])
+    products /= c["kv8_rate"] if kept == "fp8" else 1.0
+    # what L2 brings each of the SMs, all at work
+    drawing = 64 * (576 + 512) * b / (gpu.l2_bytes_per_clock / gpu.sm_count)
+    read = 64 * 1088 * b / 128
+    step = ((products**6 + drawing**6) ** (1 / 2) + read**3) ** (1 / 3)
+    last = waves - 2
+    working = 2 + last + c["tail_share"] * (1 - last)
+    # 24 steps of 256 keys, and the first load of each tile beside the one before
+    core = working * 24 * 4 * step + (working - 1) * (c["block_clk"] - 2300)
+    pieces = _decoded("b200-sxm", shared_reads=0.0, **given)
+    assert pieces.core_cycles[0] == pytest.approx(core)
+    assert pieces.work.l2_bytes[0] == pytest.approx(400 * (6000 * 1088 * b + 2 * 16 * 1088))
+
+
+def test_generated_kernels_take_whole_steps_of_256_keys() -> None:
+    few, one, more = (
+        _decoded("b200-sxm", head_tile=0.0, shared_reads=0.0, kv_len=keys).core_cycles[0]
+        for keys in (2.0, 256.0, 257.0)
+    )
+    assert few == one
+    assert more == pytest.approx(2 * one)
+
+
 def test_half_of_the_products_a_clock_do_not_double_a_step_that_reads_shared_memory() -> None:
     assert load_gpu("l40s").rate("tensor_bf16") == load_gpu("a100-sxm").rate("tensor_bf16") / 2
     few = {"batch": 1.0, "heads": 16.0, "most_parts": 1.0, "sm_bytes_clk": 1e3}

@@ -32,9 +32,8 @@ DRAW_NORM, MEMORY_NORM = 6.0, 4.0
 #: of flashinfer-ai/flashinfer, include/flashinfer/trtllm/fmha/fmhaKernels.cuh (``selectMlaGenerationKernel``,
 #: ``useSwapsMmaAbMlaGenKernel``, ``computeCtaAndClusterConfig``).
 LEAST_HEADS, TURNED_HEADS, KEPT_HEADS, STEP_KEYS, TURNED_KEYS = 8.0, 16.0, 64.0, 256.0, 1024.0
-#: Bytes of a number of a part's result, and what one SM draws of them. [B], [B/clk] By definition of FP32 and
-#: of the port of an SM to L2.
-PART_BYTES, PORT_BYTES_CLK = 4.0, 64.0
+#: Bytes of a number of a part's result. [B] By definition of FP32.
+PART_BYTES = 4.0
 #: SMs of a cluster that meets the keys of a sequence together, each with a quarter of the products. [1] By
 #: definition of NVIDIA/TensorRT-LLM, cpp/kernels/xqa/mla_sm120.cu (``nbProducerCtasPerCga``, ``nbVSplit``).
 CLUSTER = 4.0
@@ -48,6 +47,7 @@ class _Tiles:
     """Tiles of a block, all of shape (n,)."""
 
     heads: Floats  # of a tile
+    keys: float  # of a step, whole whatever is left of a part
     least: Floats  # keys of a part
     turned: Bools  # keys lie where matrix instructions take rows, few heads where they take columns
     together: Bools  # two SMs multiply one tile, with half of the keys each
@@ -61,13 +61,14 @@ def _tiles(s: Latents, gpu: Gpu, c: Coefficients) -> _Tiles:
     if c["head_tile"] > 0:
         cluster = in_cluster(s, c)
         tile = np.where(cluster, c["cluster_heads"] / CLUSTER, c["head_tile"])
-        return _Tiles(tile, np.full(n, c["least_keys"]), none, none, cluster)
+        return _Tiles(tile, KEY_TILE, np.full(n, c["least_keys"]), none, none, cluster)
     few = s.batch * np.ceil(heads / TURNED_HEADS)
     kv_splits = np.minimum(np.ceil(s.kv_len / STEP_KEYS), np.maximum(np.floor(gpu.sm_count / few), 1.0))
     short = (s.kv_len / kv_splits <= TURNED_KEYS) & (few <= gpu.sm_count)
     turned = (heads <= 2.0 * TURNED_HEADS) | short
     tile = np.where(turned, np.where(heads <= LEAST_HEADS, LEAST_HEADS, TURNED_HEADS), KEPT_HEADS)
-    return _Tiles(tile, np.full(n, 2.0 * STEP_KEYS), turned, ~turned & (heads >= 2.0 * KEPT_HEADS), none)
+    together = ~turned & (heads >= 2.0 * KEPT_HEADS)
+    return _Tiles(tile, STEP_KEYS, np.full(n, 2.0 * STEP_KEYS), turned, together, none)
 
 
 def in_cluster(s: Latents, c: Coefficients) -> Bools:
@@ -81,20 +82,37 @@ def _value_share(s: Latents, tiles: _Tiles, blocks: Floats, sms: float) -> Float
     return np.where(spare >= 4.0, 0.25, np.where(spare >= 2.0, 0.5, 1.0)) * np.ones(len(s.batch))
 
 
-def _step(s: Latents, tiles: _Tiles, value_dim: Floats, gpu: Gpu, c: Coefficients) -> Floats:
+def _drawing(
+    s: Latents, tiles: _Tiles, value_dim: Floats, blocks: Floats, gpu: Gpu, c: Coefficients
+) -> Floats:
+    """Return how long a block draws :data:`KEY_TILE` keys. Shape (n,). [clk]
+
+    Generated kernels keep no keys in shared memory for the values in them, which come from L2 again
+    (``mReuseSmemKForV``, which the source of :data:`LEAST_HEADS` never sets): twice the bytes, at what L2
+    brings the SMs that work.
+    """
+    if c["head_tile"] > 0:
+        width = np.where(s.kv_size < s.size, 1.0 + c["kv8_width"], 2.0)
+        return np.asarray(KEY_TILE * s.key_dim * width / c["sm_bytes_clk"])
+    working = np.minimum(blocks * s.out_dim / value_dim, float(gpu.sm_count))
+    brought = np.minimum(gpu.l2_bytes_per_clock / working, gpu.l2_port_bytes_per_clock_sm)
+    width = np.where(tiles.together, 0.5, 1.0) * (s.key_dim + value_dim) * s.kv_size
+    return np.asarray(KEY_TILE * width / brought)
+
+
+def _step(s: Latents, tiles: _Tiles, value_dim: Floats, drawing: Floats, gpu: Gpu, c: Coefficients) -> Floats:
     """Return the time of a tile of heads for :data:`KEY_TILE` keys. Shape (n,). [clk]"""
     narrow = s.kv_size < s.size
     rate = s.rate * sustained_share(c["tensor_efficiency"], s.left) * np.where(narrow, c["kv8_rate"], 1.0)
     products = 2.0 * tiles.heads * KEY_TILE * (s.key_dim + value_dim) / rate
-    width = KEY_TILE * s.key_dim * np.where(narrow, 1.0 + c["kv8_width"], 2.0)
-    step = combined(products, width * np.where(tiles.together, 0.5, 1.0) / c["sm_bytes_clk"], DRAW_NORM)
+    step = combined(products, drawing, DRAW_NORM)
     # before Hopper each warp of 16 rows draws all keys and values of a step from shared memory
     drawn = c["shared_reads"] * KEY_TILE * (s.key_dim + s.out_dim) * np.where(narrow, 1.0, 2.0)
     drawn = np.where(tiles.cluster, drawn / CLUSTER, drawn)
-    drawing = drawn / (gpu.shared_bytes_per_clock_sm * c["shared_efficiency"])
+    reading = drawn / (gpu.shared_bytes_per_clock_sm * c["shared_efficiency"])
     # where keys are rows each is read for the few heads beside it
     read = np.where(tiles.turned, KEY_TILE * (s.key_dim + value_dim) * np.where(narrow, 1.0, 2.0), 0.0)
-    step = combined(step, drawing + read / gpu.shared_bytes_per_clock_sm, SHARED_NORM)
+    step = combined(step, reading + read / gpu.shared_bytes_per_clock_sm, SHARED_NORM)
     return np.asarray(step * np.where(s.heads * s.q_len <= 1.0, c["single_step"], 1.0))
 
 
@@ -111,12 +129,14 @@ def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> P
     blocks = query_tiles * kv_splits
     waves = blocks / sms
     value_dim = s.out_dim * _value_share(s, tiles, blocks, sms)
-    steps, step = np.ceil(s.kv_len / kv_splits / KEY_TILE), _step(s, tiles, value_dim, gpu, c)
+    drawing = _drawing(s, tiles, value_dim, blocks, gpu, c)
+    step = _step(s, tiles, value_dim, drawing, gpu, c)
+    steps = np.ceil(s.kv_len / kv_splits / tiles.keys) * (tiles.keys / KEY_TILE)
     # blocks of a partly filled last wave are waited for, as far as they cannot share what others draw
     busiest = np.maximum(waves + c["tail_share"] * (np.ceil(waves) - waves), 1.0)
     # as if the two SMs of a pair shared their way to L2: each is slower where both work
     full_waves, last_wave = np.floor(waves), waves - np.floor(waves)
-    paired = np.where(tiles.together, 1.0, c["paired_step"])
+    paired = c["paired_step"] if c["head_tile"] > 0 else 1.0
     last = np.where(last_wave > 0.5, paired, 1.0)
     unfilled = np.where(last_wave > 0.0, last_wave + c["tail_share"] * (1.0 - last_wave), 0.0)
     core = np.where(waves < 1.0, last, full_waves * paired + unfilled * last) * steps * step
@@ -129,7 +149,7 @@ def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> P
     serial = LATENCY_CLK + starts + np.where(split, c["combine_clk"], 0.0) + partial / gpu.l2_bytes_per_clock
     # the last block of such a tile sums its parts, as fast as one SM draws them
     summed_bytes = kv_splits * np.minimum(tiles.heads, s.heads * s.q_len) * s.out_dim * PART_BYTES
-    serial = serial + np.where(split & tiles.turned, summed_bytes, 0.0) / PORT_BYTES_CLK
+    serial = serial + np.where(split & tiles.turned, summed_bytes, 0.0) / gpu.l2_port_bytes_per_clock_sm
     elements = s.batch * s.kv_len * s.key_dim
     converting = np.where(narrow, c["kv8_convert_ops"], 0.0) * elements / (gpu.lanes_per_clock_sm * sms)
     products, moved = projections(s, rows)
@@ -137,8 +157,9 @@ def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> P
     passed = c["pass_factor"] * s.passing_bytes + c["projected"] * moved
     reached = np.minimum(c["dram_efficiency"] * np.where(narrow, c["kv8_memory"], 1.0), 1.0)
     # half of a cluster draws the keys, half the values
-    draws = np.where(tiles.cluster, query_tiles / 2.0, query_tiles)
-    work = latent_work(s, draws * s.kv_len * s.key_dim * s.kv_size)
+    draws = np.where(tiles.cluster | tiles.together, query_tiles / 2.0, query_tiles)
+    dims = s.key_dim if c["head_tile"] > 0 else s.key_dim + s.out_dim
+    work = latent_work(s, draws * s.kv_len * dims * s.kv_size)
     launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(
         fixed_s=launch * 1e-6,

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tracetool.families.attention.problem import SMALL_KERNEL_US
 from tracetool.families.law import KERNEL_US, TENSOR_MEMORY
+from tracetool.families.loops import NEXT_US
 
 #: By coefficient, a factor and what is added.
 Host = dict[str, tuple[float, float]]
@@ -145,15 +147,31 @@ _WARPS_8: Final[Host] = {
 #: definition of flashinfer-ai/flashinfer, include/flashinfer/trtllm/fmha/fmhaKernels.cuh.
 _GENERATED: Final[Host] = {"head_tile": (0.0, 0.0), "most_parts": (0.0, 1024.0)}
 
+#: Small kernels of TensorRT-LLM: one sets the counters of parts to zero before each decode, with a cache of 8
+#: bits another scales the scale of the first product. SGLang keeps counters at zero and its scale on the
+#: host, and has one kernel more: it rotates and quantizes in one, or joins queries, and writes the cache in
+#: another (tensorrt_llm/_torch/attention_backend/fmha/flashinfer_trtllm_gen.py, ``run_mla_generation``;
+#: flashinfer/mla/_core.py; sglang/srt/layers/attention/trtllm_mla_backend.py, ``forward_decode``). [us] By
+#: definition of these.
+_CLEARED: Final[Host] = {"launch_us": (1.0, SMALL_KERNEL_US), "kv8_launch_us": (0.0, SMALL_KERNEL_US)}
+_WRITTEN_APART: Final[Host] = {"launch_us": (1.0, NEXT_US), "kv8_launch_us": (0.0, 0.0)}
+
 #: The same where none was measured: 8 bits are multiplied as they lie, by queries that the kernel which
 #: rotates them quantizes, so that nothing of other kernels' conversion holds; keys and values come as those
-#: of other attention do. [units of latent.toml] By definition of that source; the share of memory is the
-#: prior of decode.toml.
+#: of other attention do, and blocks start as those do. Launches are those of its kernels: what kernels
+#: before it took to start says nothing of tensor memory. [units of latent.toml] By definition of that source;
+#: share of memory and start of a block are the priors of decode.toml.
 _GENERATED_ELSEWHERE: Final[Host] = {
-    "kv8_convert_ops": (0.0, 0.01), "kv8_launch_us": (0.0, 0.0), "dram_efficiency": (0.0, 0.85),
+    "kv8_convert_ops": (0.0, 0.01), "dram_efficiency": (0.0, 0.85), "block_clk": (0.0, 2600.0),
 }  # fmt: skip
 DECODE_ELSEWHERE: Final[dict[str, Host]] = {
-    f"sglang/trtllm/{TENSOR_MEMORY}": _GENERATED_ELSEWHERE, f"trtllm/{TENSOR_MEMORY}": _GENERATED_ELSEWHERE,
+    f"sglang/trtllm/{TENSOR_MEMORY}": {
+        **_GENERATED_ELSEWHERE, "launch_us": (0.0, 3.0 * NEXT_US), "kv8_launch_us": (0.0, 0.0),
+    },
+    f"trtllm/{TENSOR_MEMORY}": {
+        **_GENERATED_ELSEWHERE,
+        "launch_us": (0.0, 2.0 * NEXT_US + SMALL_KERNEL_US), "kv8_launch_us": (0.0, SMALL_KERNEL_US),
+    },
 }  # fmt: skip
 
 #: Of decode. TensorRT-LLM meets a cache of 8 bits as it lies.
@@ -164,7 +182,7 @@ DECODE_HOST: Final[dict[str, Host]] = {
     "vllm/triton": {"floor_us": (0.0, TRITON[0] * KERNEL_US), "most_parts": (0.0, 4.0)},
     "sglang": {"projected": (0.0, 0.0), **_SGLANG_CAST},
     "sglang/triton": {"most_parts": (0.0, 8.0)},
-    "sglang/trtllm": _GENERATED,
+    "sglang/trtllm": {**_GENERATED, **_WRITTEN_APART},
     # FlashInfer's copy of XQA's kernel alone, split no more (csrc/xqa/mla_sm120.cu, ``launchMLAFlashInfer``)
     "sglang/trtllm/blackwell-gb20x": _WARPS_8,
     "trtllm": {
@@ -173,7 +191,7 @@ DECODE_HOST: Final[dict[str, Host]] = {
         "kv8_launch_us": (0.0, 0.1),
         "pass_factor": (1.0, 0.12),
     },
-    "trtllm/blackwell": _GENERATED,
+    "trtllm/blackwell": {**_GENERATED, **_CLEARED},
     "trtllm/ampere-ga100": _BEFORE_HOPPER,
     "trtllm/ampere-ga10x": _BEFORE_HOPPER,
     "trtllm/ada": _BEFORE_HOPPER,
