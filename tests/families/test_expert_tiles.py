@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.moe.law import MOE
+from tracetool.families.moe.law import ACTIVATED_OPS, MOE
 from tracetool.families.moe.problem import expert_layers
 from tracetool.families.moe.tiles import (
     BY_EXPERTS,
@@ -24,6 +24,7 @@ from tracetool.families.moe.tiles import (
     MIDDLE_MADE,
     TUNED,
     Tile,
+    launched_tiles,
     offered,
 )
 from tracetool.families.pieces import duration_s
@@ -140,6 +141,20 @@ def test_generated_kernels_go_by_the_pairs_of_an_expert(
 
 
 @pytest.mark.parametrize(
+    ("tokens", "launched"),
+    [
+        (8.0, 64.0),  # 64 pairs: each may be the only one of an expert
+        (16.0, 128.0),  # 128 of them, of as many experts
+        (17.0, 128.0),  # eight more fill no tile of 16
+        (272.0, 256.0),  # 2048 beside those of 128 experts
+    ],
+)
+def test_generated_kernels_launch_blocks_for_the_most_uneven_choice(tokens: float, launched: float) -> None:
+    layers = expert_layers(_layers(tokens=tokens), load_gpu("b200-sxm"))
+    assert launched_tiles(layers, Tile(16.0, 128.0, 128.0)).tolist() == [launched, launched]
+
+
+@pytest.mark.parametrize(
     ("law", "library", "name", "table"),
     [
         ("moe_fp4", "vllm", "vllm_mxfp4moe_flashinfer_trtllm", MIDDLE_MADE),
@@ -152,7 +167,12 @@ def test_generated_kernels_go_by_the_pairs_of_an_expert(
 def test_source_tells_which_libraries_time_generated_kernels(
     law: str, library: str, name: str, table: int
 ) -> None:
-    assert host_of(laws()[law], library, name, "blackwell")["tile_table"] == (0.0, table)
+    host = host_of(laws()[law], library, name, "blackwell")
+    assert host["tile_table"] == (0.0, table)
+    # who times tiles takes none of which many blocks find no pairs
+    assert host.get("leaves") == ((0.0, float(table == FIRST_MADE)) if table != FASTEST else None)
+    activates = law == "moe_fp8_block" and table == FIRST_MADE
+    assert host.get("activated_ops") == ((0.0, ACTIVATED_OPS) if activates else None)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +202,7 @@ def test_source_tells_which_libraries_time_experts_where_instructions_are_of_war
 def test_no_fit_tries_what_source_alone_tells() -> None:
     for name in ("moe_fp4", "moe_fp8", "moe_fp8_block", "moe_weight_only"):
         law = laws()[name]
+        assert not any({"leaves", "activated_ops"} & {*habit} for habit in law.habits)
         told = law.priors["tile_table"].stated_choices
         assert told and not {habit.get("tile_table") for habit in law.habits} & {*told}
         assert law.project_habits["generated-experts"]["tile_table"] in told

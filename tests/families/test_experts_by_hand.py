@@ -160,6 +160,26 @@ def test_a_layer_takes_what_the_page_says(changes: dict[str, object], table: flo
     assert pieces.floor_s[0] == 0
 
 
+def test_blocks_without_pairs_start_and_leave() -> None:
+    """A sixteenth of 65536 pairs falls here, but blocks are launched as if all did."""
+    changes = {"tokens": 8192.0, "experts": 256.0, "top_k": 8.0, "ep": 16.0, "intermediate": 1024.0}
+    c = {**C, "tile_table": 8.0, "remote_products": 0.0, "leave_clk": 270.0}
+    rows = _rows(**changes)
+    left = MOE.pieces(rows, GPU, {**c, "leaves": 1.0}).serial_cycles - MOE.pieces(rows, GPU, c).serial_cycles
+    hand = ByHand(c, **changes)
+    launched = 16 + (8192 * 8 - 16) // 64
+    columns = 2048 / 128 + 2048 / 128
+    assert left[0] == pytest.approx((launched - hand.tiles(64.0)) * columns / GPU.sm_count * 270, rel=1e-6)
+
+
+def test_an_activation_of_its_own_goes_over_all_pairs() -> None:
+    """With an expert here or not: 80 operations of the FP32 lanes for each of 300 x 4 x 1408 values."""
+    rows = _rows(ep=4.0)
+    apart, fused = (MOE.pieces(rows, GPU, {**C, "activated_ops": n}).serial_cycles[0] for n in (80.0, 0.0))
+    lanes = GPU.lanes_per_clock_sm * GPU.sm_count
+    assert apart - fused == pytest.approx(80 * 300 * 4 * 1408 / lanes, rel=1e-9)
+
+
 @pytest.mark.parametrize("changes", LAYERS)
 def test_work_is_two_operations_a_weight_and_pair(changes: dict[str, object]) -> None:
     """Gate, up and down: 2 h i each. Weights of each touched expert once, activations in 16 bits."""

@@ -82,7 +82,7 @@ class Law:
         nobody fitted. A key "library/architecture" holds there in place of that of the library.
     project_habits : mapping of str to mapping of str to float
         Coefficients that source states of kernels made for few architectures, by project: where nobody
-        measured any of it.
+        measured any of it. A key "project/word" holds beside them for kernels whose name has the word.
     library_host : mapping of str to mapping of str to (float, float)
         What the public source of an unfitted library states of its host code: a factor and what is added,
         by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the

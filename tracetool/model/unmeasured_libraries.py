@@ -67,7 +67,10 @@ def of_project(
     project = project_of(called) if called else None
     if project is None or architecture not in project.only or any(map(project.includes, available)):
         return ()
-    source_values = law.project_habits.get(project.title)
+    source_values = dict(law.project_habits.get(project.title, {}))
+    for key, more in law.project_habits.items():
+        title, _, word = key.partition("/")
+        source_values |= more if title == project.title and word and word in called else {}
     title = f"{law.name} of {project.title} by their source"
     library = library_of(stack)
     return (Member(title, source_values, _BY_SOURCE, "prior", 1.0, library=library),) if source_values else ()

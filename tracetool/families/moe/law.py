@@ -31,6 +31,7 @@ from tracetool.families.moe.tiles import (
     MIDDLE_MADE,
     UNTIMED,
     Tile,
+    launched_tiles,
     offered,
     resident,
 )
@@ -107,6 +108,15 @@ def _products(
     return serial, core
 
 
+def _leaving(
+    e: Experts, gpu: Gpu, tiles: Floats, tile: Tile, moved: list[tuple[Floats, Floats, Floats]]
+) -> Floats:
+    """Return the blocks of each SM that find no pairs and leave, of both products. Shape (n,). [1]"""
+    columns = sum(np.ceil(n / tile.columns) for n, _, _ in moved)
+    left = np.maximum(launched_tiles(e, tile) - tiles, 0.0) * columns
+    return np.asarray(left / gpu.sm_count)
+
+
 def _padded(e: Experts, words: Texts, elements: float) -> Experts:
     """Return layers with the sizes of MXFP4 weights as they are stored: multiples of some elements."""
     if elements <= 0:
@@ -137,11 +147,14 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     for offer in ways:
         tile = offer.tile
         a, b = _products(e, gpu, c, rate, scaled, tiles[tile.tokens], tile, moved)
+        a = a + c["leave_clk"] * _leaving(e, gpu, tiles[tile.tokens], tile, moved) if c["leaves"] else a
         time = a + b if offer.rows is None else np.where(offer.rows, a + b if offer.timed else 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
         serial, core = np.where(faster, a, serial), np.where(faster, b, core)
         chosen = np.where(faster, tile.tokens, chosen)
+    activated = c["activated_ops"] * e.tokens * e.top_k * e.inner
+    serial = serial + activated / (gpu.lanes_per_clock_sm * gpu.sm_count)
     pairs = e.pairs + c["remote_passes"] * np.maximum(e.tokens * e.top_k - e.pairs, 0.0)
     between, out = pairs * e.inner * 6.0, pairs * e.hidden * 2.0
     scales = np.where(quantized, 3.0 * (e.tokens * e.hidden + pairs * e.inner), 0.0)
@@ -185,7 +198,7 @@ _TIMED = {
 }
 #: The first tile runs in clusters of one block, which fill shared memory at what streams reach of L2's peak.
 _UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 0.7)}
-_MIDDLE: dict[str, tuple[float, float]] = {"tile_table": (0.0, MIDDLE_MADE)}
+_MIDDLE: dict[str, tuple[float, float]] = {"tile_table": (0.0, MIDDLE_MADE), "leaves": (0.0, 0.0)}
 _UNTIMED_WARPS: dict[str, tuple[float, float]] = {"tile_table": (0.0, FIRST_OF_WARPS)}
 #: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time.
 #: On Hopper, and where matrix instructions are of warps, FlashInfer has CUTLASS's experts alone. Triton's and
@@ -213,15 +226,38 @@ _TILES_SINCE = {"vllm/triton": {"0": {"tile_table": EXPERTS_BEFORE}, "0.16": {"t
 _BLOCKS_SINCE = {"vllm/triton": {"0": {"tile_table": BLOCK}, "0.16": {"tile_table": BLOCK_BY_TOKENS}}}
 _SINCE = {"moe": _TILES_SINCE, "moe_fp8": _TILES_SINCE, "moe_fp8_block": _BLOCKS_SINCE}
 #: FlashInfer's generated experts are five kernels of a graph: two that route, two products and a sum. The
-#: first product writes activated values alone; with scales by blocks the activation is a kernel of its own
-#: (flashinfer, csrc/trtllm_fused_moe_runner.cu); many blocks sort. [units of law.toml] By definition of that
-#: source.
-_GENERATED_CONVERTED = {"launch_us": 5.0 * NEXT_US, "inner_factor": 1.0 / 3.0}
-_GENERATED = {**_GENERATED_CONVERTED, "pair_ns": ROUTED_NS, "dram_efficiency": STREAMED}
-_GENERATED_BLOCKS = {"launch_us": 6.0 * NEXT_US}
-#: Where scales by blocks are applied to sums, or weights converted, source does not state what that takes:
-#: what the priors count too much of sorting and memory stands for it. [units of law.toml] A prior.
-_BY_FORMAT = {"moe_fp8_block": _GENERATED_BLOCKS, "moe_weight_only": _GENERATED_CONVERTED}
+#: first product writes activated values alone, the sum reads all pairs' outputs and writes an eighth of them,
+#: many blocks sort, and more are launched than find pairs (flashinfer, csrc/trtllm_fused_moe_runner.cu;
+#: include/flashinfer/trtllm/fused_moe/runner.h). What an SM draws is the prior of other generated kernels
+#: (attention/decode_hosts.py). [units of law.toml] By definition of that source, which no fit has seen.
+_GENERATED = {
+    "launch_us": 5.0 * NEXT_US, "launch_quantized": 1.0, "inner_factor": 1.0 / 3.0, "outer_factor": 1.1,
+    "quantize_factor": 1.0, "pair_ns": ROUTED_NS, "dram_efficiency": STREAMED, "sm_bytes_clk": 100.0,
+    "leaves": 1.0,
+}  # fmt: skip
+#: Where sums stay in tensor memory, products go on while tiles are drawn and while results are written: fills
+#: and products meet as in other generated kernels (attention/latent_decode.py, ``DRAW_NORM``), half of the
+#: starts and ends of waves is hidden. [units of law.toml] A prior.
+_IN_TENSOR_MEMORY = {**_GENERATED, "fill_norm": 6.0, "tensor_efficiency": 0.9, "fp8_rate": 1.0}
+#: Operations of the kernel that activates FP8 with scales by blocks, for each value of a pair: one thread
+#: loads its numbers and their scales, finds the greatest with 127 others, and divides by it (flashinfer,
+#: csrc/fused_moe/trtllm_backend/trtllm_fused_moe_dev_kernel.cu, ``activationDeepSeekKernel``). [op] A prior:
+#: instructions counted in that source.
+ACTIVATED_OPS = 80.0
+#: By format: FP8 is quantized in a kernel before. With scales by blocks their layout is turned in another,
+#: and the activation is a kernel of its own, which goes over all pairs, with an expert here or not; vLLM's
+#: modular kernels choose experts in kernels of their own, some four. [units of law.toml] By definition of
+#: that source and of vllm-project/vllm, vllm/model_executor/layers/fused_moe/experts/trtllm_fp8_moe.py.
+_BY_FORMAT = {
+    "moe": {**_IN_TENSOR_MEMORY, "block_clk": 500.0},
+    "moe_fp8": {**_IN_TENSOR_MEMORY, "block_clk": 500.0, "launch_us": 6.0 * NEXT_US},
+    "moe_fp8_block": {
+        **_GENERATED, "inner_factor": 0.5, "activated_ops": ACTIVATED_OPS, "launch_us": 8.0 * NEXT_US,
+    },
+    "moe_fp4": {**_IN_TENSOR_MEMORY, "launch_us": 6.0 * NEXT_US},
+    "moe_weight_only": _IN_TENSOR_MEMORY,
+}  # fmt: skip
+_MODULAR = {"moe_fp8_block": {"launch_us": 12.0 * NEXT_US}}
 #: Kernels that keep few bytes in flight. [units of law.toml] A prior, which a fit starts from.
 _FEW_BYTES = {"sm_bytes_clk": 6.0}
 
@@ -248,20 +284,24 @@ _STORED = {"padded": 256.0}
 #: Tiles of these: SGLang's server and TensorRT-LLM's loop time those of 4 bits, of which the middle is taken
 #: to be the fastest; nobody times the others (sglang/srt/model_executor/model_runner.py,
 #: ``_should_run_flashinfer_autotune``; ai-dynamo/aiconfigurator, collector). [units of law.toml] By
-#: definition of these; that vLLM's of 4 bits take the middle, too, is stated by its table.
+#: definition of these; that vLLM's of 4 bits take the middle, too, is stated by its table. Who times tiles
+#: takes none of which many leave: a prior, as their rows state none.
 _MADE: dict[str, dict[str, float]] = {
     "moe_fp8": {"tile_table": FIRST_MADE},
     "moe_fp8_block": {"tile_table": FIRST_MADE},
     "moe_weight_only": {"tile_table": FIRST_MADE, **_STORED},
-    "moe_fp4": {"tile_table": MIDDLE_MADE, **_STORED},
+    "moe_fp4": {"tile_table": MIDDLE_MADE, "leaves": 0.0, **_STORED},
 }
 _SECTIONS = read_coefficients(__package__)
 
 
 def _made_host(name: str) -> dict[str, dict[str, tuple[float, float]]]:
     """Return which libraries run a format's experts by kernels made for tensor memory, with their tiles."""
-    choices = {key: (0.0, value) for key, value in _MADE.get(name, {}).items()}
-    hosts = {f"{library}/flashinfer_trtllm": choices for library in ("vllm", "sglang") if choices}
+    stated = {"leaves": 1.0, **_MADE.get(name, {})}
+    if name == "moe_fp8_block":
+        stated["activated_ops"] = ACTIVATED_OPS
+    choices = {key: (0.0, value) for key, value in stated.items()}
+    hosts = {f"{library}/flashinfer_trtllm": choices for library in ("vllm", "sglang")}
     if name == "moe_fp4":
         hosts |= {"trtllm/blackwell": {key: value for key, value in choices.items() if key not in _STORED}}
     return hosts
@@ -270,7 +310,10 @@ def _made_host(name: str) -> dict[str, dict[str, tuple[float, float]]]:
 def _law(name: str) -> Law:
     """Return the law of some formats, which differ in the tiles to choose from."""
     priors = {**_SECTIONS["moe"], **_SECTIONS.get(name, {})}
-    table, generated = priors["tile_table"], _BY_FORMAT.get(name, _GENERATED)
+    table, made = priors["tile_table"], _MADE.get(name, {})
+    habits = {"generated-experts": {**_BY_FORMAT[name], **made}}
+    if name in _MODULAR:
+        habits["generated-experts/modular"] = _MODULAR[name]
     tables = [
         {"tile_table": table_choice}
         for table_choice in table.choices
@@ -279,7 +322,7 @@ def _law(name: str) -> Law:
     return Law(
         name, _expert_pieces, priors, spread=(-0.8, 0.8), parent="" if name == "moe" else "moe",
         habits=(_FEW_BYTES, *tables), by_row=True, by_version=_SINCE.get(name, {}),
-        project_habits={"generated-experts": {**generated, **_MADE.get(name, {})}},
+        project_habits=habits,
         library_host={
             "vllm": _ALL_HERE, "sglang": _ALL_HERE, "trtllm": _TIMED, **_HOSTS.get(name, {}),
             **_made_host(name),

@@ -180,6 +180,18 @@ def _generated_tiles(table: float, e: Experts) -> list[Offer]:
     ]
 
 
+def launched_tiles(e: Experts, tile: Tile) -> Floats:
+    """Return the tiles of tokens that generated kernels launch blocks for. Shape (n,). [1]
+
+    As many as the most uneven choice would fill, of all pairs on the experts of this GPU: one of each expert,
+    then one of every as many pairs as a tile has tokens (flashinfer-ai/flashinfer, include/flashinfer/trtllm/
+    fused_moe/runner.h, ``getMaxNumCtasInBatchDim``).
+    """
+    pairs = e.tokens * e.top_k
+    filled = np.minimum(e.local, pairs)
+    return np.asarray(filled + np.floor((pairs - filled) / tile.tokens))
+
+
 def _tuned(table: float, e: Experts, gpu: Gpu) -> Bools:
     """Return the rows for which the table's library has tiles measured on a GPU. Shape (n,)."""
     sizes = _tuned_sizes().get((table, gpu.name), np.zeros(0))
