@@ -52,7 +52,7 @@ GPUs with sensor numbers of their own: {own}.
 `tracetool sensor identify ACTIVITY --power LOG` finds window, period and lag, and with a meter beside the GPU its gain
 and offset, for `attribute --sensor` ([the GPU's own error](attribution.md#the-gpus-own-error)); `tracetool sensor check` makes the load for it
 on this machine. The accuracy of energies behind each class, against simpler methods: see
-[attribution](attribution.md#against-the-controls).
+[attribution](attribution.md#compared-with-naive-estimates).
 
 ## What no sensor shows
 - CPUs, fans and losses of supplies: a GPU's power is not its node's ([limits](limits.md)).
