@@ -146,6 +146,7 @@ def checked_log(
         {pairs[logged]: of_device for logged, of_device in work.items()},
         {pairs[logged]: gpu for logged, gpu in gpu_specs.items()},
         ran=ran,
+        others=telemetry,
     )
 
 

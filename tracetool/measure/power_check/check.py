@@ -20,6 +20,7 @@ from tracetool.measure.counter import counter_readings
 from tracetool.measure.observe import as_boxcar, choose_sensor
 from tracetool.measure.power_check import clocks, conditions, extent, values
 from tracetool.measure.power_check.finding import Finding, LogCase, worst
+from tracetool.measure.power_check.other_gpus import renumbered
 from tracetool.measure.power_log import (
     logs_beside_activity,
     paired_devices,
@@ -113,6 +114,7 @@ def check_telemetry(
     gpus: Mapping[int, Gpu | None],
     *,
     ran: Collection[int] = (),
+    others: pl.DataFrame | None = None,
 ) -> CheckedPower:
     """Check the readings of each GPU against what ran on it.
 
@@ -126,6 +128,8 @@ def check_telemetry(
         The GPUs: they determine the sensor and the limit.
     ran : collection of int, optional
         All GPUs that worked, where ``work`` is that of those in the log alone.
+    others : DataFrame, optional
+        Readings of all GPUs of the log, where ``telemetry`` is that of those that worked alone.
 
     Raises
     ------
@@ -137,6 +141,7 @@ def check_telemetry(
         raise BadInput("the log holds no power readings", "give a log: --power LOG")
     origin = int(telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
     pairs = paired_devices(logged, sorted(work))
+    beside = telemetry if others is None else others
     packages = _shared_packages(sorted({*ran, *work}), gpus)
     identity = _package_identity(packages, gpus) or _identity(telemetry, logged, sorted(work), pairs)
     rows = [identity.row(None)]
@@ -151,6 +156,9 @@ def check_telemetry(
             of_device = [Finding("polling", "unusable", "fewer than three readings").row(device)]
         else:
             of_device = [check(case).row(device) for check in _applicable(case)]
+            failed = [row for row in of_device if row["verdict"] == "unusable"]
+            if other := renumbered(case, failed, lambda: _without_work(beside, pairs, origin)):
+                of_device = [other.row(device), *of_device]
         rows += of_device
         wrong = [
             row for row in of_device if row["verdict"] == "unusable" and row["check"] not in _OF_INTEGRALS
@@ -160,6 +168,13 @@ def check_telemetry(
             unusable[own] = "; ".join([*([unusable[own]] if own in unusable else []), *reasons])
     findings = load_schema("power_check").conform(pl.DataFrame(rows, infer_schema_length=None))
     return CheckedPower(worst(findings["verdict"].to_list()), findings, unusable)
+
+
+def _without_work(telemetry: pl.DataFrame, pairs: Mapping[int, int], origin: int) -> list[LogCase]:
+    """Return the GPUs of a log that the trace does not name."""
+    unnamed = [device for device in telemetry_devices(telemetry) if device not in pairs]
+    cases = [_case(telemetry, device, origin, None, None) for device in unnamed]
+    return [case for case in cases if case is not None]
 
 
 def _reason(row: Mapping[str, object]) -> str:

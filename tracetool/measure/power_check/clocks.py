@@ -42,6 +42,22 @@ def _correlation(case: LogCase, offset_s: float) -> float:
     return float(np.corrcoef(share, power_w)[0, 1])
 
 
+def _at_stamps(case: LogCase) -> float:
+    """Return the correlation of readings and work as they are stamped, the reading's delay left open. [1]"""
+    return max(_correlation(case, d) for d in (0.0, 0.5 * case.spacing_s, case.spacing_s))
+
+
+def follows(case: LogCase, better_than: LogCase | None = None) -> float:
+    """Return how well readings follow the work [1]; 0 where that is not clear, or no better than another."""
+    around = _covered(case)
+    if len(around.readings) < 10 or np.std(around.busy_share()) < _VARIES:
+        return 0.0
+    own = _at_stamps(around)
+    other = 0.0 if better_than is None else _at_stamps(_covered(better_than))
+    clear = own >= _CLEAR and own >= other + _BETTER and _significant(around, own, max(other, 0.0))
+    return own if clear else 0.0
+
+
 def _stretch(case: LogCase, begin: int, end: int) -> LogCase:
     readings = case.readings
     stretch = replace(readings, time_s=readings.time_s[begin:end], power_w=readings.power_w[begin:end])
@@ -65,7 +81,7 @@ def clock(case: LogCase) -> Finding:
     if len(around.readings) < 10 or np.std(around.busy_share()) < _VARIES:
         reason = "the load is steady: readings cannot place it, the stamps are taken as they are"
         return Finding("clock", "good", reason)
-    at_zero = max(_correlation(around, d) for d in (0.0, 0.5 * case.spacing_s, case.spacing_s))
+    at_zero = _at_stamps(around)
     places = coarse_offsets(around.readings, case.timeline, _REACH_S)
     offset_s, best = max(places, key=lambda place: place[1])
     best = max(best, _correlation(around, offset_s))
