@@ -8,13 +8,15 @@ left out, a named kernel left out; as few_rows.py, 10, 50 and 200 rows of a GPU 
 collectives.py; coefficients counted by pair of an implementation's law and a GPU, beside those of a law
 fitted for each. Each fit and each result is kept in FOLDER (../acceptance) as it comes: the command goes on
 where it was cut short, and asks nothing anew that it has told unless --rerun is given. --print fits nothing.
-All of it takes hours of a core.
+Intervals of a GPU left out rest on the errors of all operators: where some were not asked before, ask for
+the setting gpu again (--rerun). All of it takes hours of a core.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +27,7 @@ import numpy as np
 from few_rows import COUNTS, error_after, known_without
 from held_out_stacks import HERE, SETTINGS, median_percent, run
 from stack_tables import Cell, cells, version_cells
-from transfer_bands import Scored
+from transfer_bands import Scored, tells_elsewhere
 
 from tracetool.families.implementations import implementations
 from tracetool.families.pricing import laws
@@ -76,7 +78,14 @@ def judge(root: Path, folder: Path, operator: str, settings: Sequence[str]) -> d
     every = operator_cells(root, operator)
     versions = [c for c in version_cells(root, {c.law for c in every}) if c.operator == operator]
     every += [cell for other in LENT_BY.get(operator, ()) for cell in operator_cells(root, other)]
-    scored, *_ = run(every, versions, settings, 1, delivered=True, unnamed=False, folder=folder / "fits")
+    others = errors_of_others(folder / "errors", operator)
+    scored, _, unwidened, _ = run(
+        every, versions, settings, 1, delivered=True, unnamed=False, folder=folder / "fits", others=others
+    )
+    told_elsewhere = [one for one in unwidened if tells_elsewhere(one) and one.operator == operator]
+    if {"gpu", "architecture"} <= set(settings):
+        (folder / "errors").mkdir(exist_ok=True)
+        (folder / "errors" / f"{operator}.pickle").write_bytes(pickle.dumps(told_elsewhere))
     found: dict[str, Any] = {}
     for setting in settings:
         some = [one for one in scored if (one.setting, one.operator) == (setting, operator)]
@@ -88,6 +97,12 @@ def judge(root: Path, folder: Path, operator: str, settings: Sequence[str]) -> d
             recent = [one for one in some if one.gpu in RECENT]
             found["recent"] = told(recent) if recent else None
     return found
+
+
+def errors_of_others(folder: Path, operator: str) -> list[Scored]:
+    """Return what was kept of other operators' errors on architectures left out."""
+    paths = [path for path in sorted(folder.glob("*.pickle")) if path.stem != operator]
+    return [one for path in paths for one in pickle.loads(path.read_bytes())]
 
 
 def few(root: Path, folder: Path, operator: str, gpu: str) -> dict[str, Any]:
@@ -163,6 +178,10 @@ def say(results: Mapping[str, Any]) -> None:
     for operator in OPERATORS:
         if entry := results.get(operator, {}).get("recent"):
             print(f"{operator:23s} {entry_text(entry['tables'], GPU, entry['holds'])}")
+    print("\nall GPUs of an architecture left out where several were measured (not asked)")
+    for operator in OPERATORS:
+        if entry := results.get(operator, {}).get("architecture"):
+            print(f"{operator:23s} {entry_text(entry['tables'], None, entry['holds'])}")
     print("\na named kernel of a library left out, its others known (not asked)")
     for operator in OPERATORS:
         if entry := results.get(operator, {}).get("implementation"):

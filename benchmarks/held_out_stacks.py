@@ -5,8 +5,9 @@ usage: python benchmarks/held_out_stacks.py [DATA_ROOT] [--law LAW ...]
            [--folder FOLDER]
 
 Prints, by operator, the median error and the share of rows inside the 90 % interval with held back: groups of
-shapes, a version of the library, a whole GPU, a whole library. ``--write`` puts the coefficients, as
-fit_stacks.py does, and the bands of GPUs left out into tracetool/families/<group>. Coefficients are counted.
+shapes, a version of the library, a whole GPU, an architecture of several, a whole library. ``--write`` puts
+the coefficients, as fit_stacks.py does, and the bands of what was left out into tracetool/families and
+tracetool/families/<group>. Coefficients are counted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import pickle
 import time
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -30,11 +32,13 @@ from tracetool.calibrate.joint import GpuRows
 from tracetool.families.implementations import Implementation, TransferBands, library_of
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
+from tracetool.model.chip_scaling import widening
 from tracetool.model.eligible_implementations import ANOTHER_KERNEL, in_other_library, members
 from tracetool.model.library_dispatch import dispatched, has_rule
-from tracetool.model.mixtures import member_pieces
+from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.unmeasured_libraries import known_by_source
 
 HERE = Path(__file__).resolve().parent.parent
@@ -42,7 +46,7 @@ HERE = Path(__file__).resolve().parent.parent
 ROWS = 1500
 #: Bands and factors before anything is left out.
 NOTHING = TransferBands(WIDE, WIDE)
-SETTINGS = ("shapes", "version", "gpu", "library", "implementation")
+SETTINGS = ("shapes", "version", "gpu", "architecture", "library", "implementation")
 
 
 def taken(part: GpuRows, most: int = ROWS) -> GpuRows:
@@ -62,7 +66,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
     of_law = tuple(one for one in registry if cell.law in one.laws)
     known = is_known(cell.law, cell.stack, of_law)
     n = len(data.measured_s)
-    error, needed, inside = np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_)
+    error, needed, width, inside = np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_)
     alone, stood_for = [], []
     kernels = [(cell.implementation, np.arange(n))]
     if not cell.implementation and has_rule(law):
@@ -76,14 +80,24 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
         needed[places] = np.where(off > 0, off / np.maximum(high, 0.02), off / np.minimum(low, -0.02))
         if not known and not known_by_source(every):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
-        inside[places] = (off >= low) & (off <= high)
+        inside[places], width[places] = (off >= low) & (off <= high), high - low
         alone.append(len(every) == 1)
         stood_for.append(any(ANOTHER_KERNEL in one.basis for one in every))
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
         setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation, cell.set_name,
-        gpu.architecture in fitted, all(alone), all(stood_for), error, inside, needed,
+        gpu.architecture in fitted, all(alone), all(stood_for), wider(law.name, gpu, every, of_law),
+        error, inside, needed, float(width.mean()),
     )  # fmt: skip
+
+
+def wider(law: str, gpu: Gpu, every: Sequence[Member], registry: Iterable[Implementation]) -> float:
+    """Return how much wider bounds are for the memory of a GPU, of the first implementation that answers.
+
+    0 where it was not measured for the law itself.
+    """
+    measured = [load_gpu(g) for one in registry if one.name == every[0].name for g in one.laws[law].gpus]
+    return widening(gpu, measured) if measured else 0.0
 
 
 def registry_of(fitted: Iterable[FittedSet]) -> tuple[Implementation, ...]:
@@ -108,12 +122,18 @@ def left_out(
     only: Container[str] = (),
     folder: Path | None = None,
 ) -> list[tuple[str, str, list[Cell], list[FittedSet]]]:
-    """Return for each GPU, of those named if any, and library what is tested and the sets fitted without."""
+    """Return what is tested and the sets fitted without, for each GPU, architecture and library left out.
+
+    GPUs of those named if any; architectures that several GPUs are of.
+    """
     tasks: list[tuple[str, str, tuple[str, str], list[Cell]]] = []
     kept: dict[tuple[str, str], list[FittedSet]] = {}
     gpus = sorted({c.part.gpu.name for c in every if not only or c.part.gpu.name in only})
     libraries = sorted({library_of(c.stack) for c in every})
-    values_of = {k: v for k, v in (("gpu", gpus), ("library", libraries)) if k in settings}
+    every_gpu = {c.part.gpu.name: c.part.gpu.architecture for c in every}
+    several = sorted(name for name, n in Counter(every_gpu.values()).items() if n > 1)
+    named = (("gpu", gpus), ("architecture", several), ("library", libraries))
+    values_of = {setting: values for setting, values in named if setting in settings}
     for setting, values in values_of.items():
         for value in values:
             for key, one in whole.items():
@@ -134,7 +154,9 @@ def left_out(
 
 
 def _value(cell: Cell, setting: str) -> str:
-    return cell.part.gpu.name if setting == "gpu" else library_of(cell.stack)
+    gpu = cell.part.gpu
+    of = {"gpu": gpu.name, "architecture": gpu.architecture}
+    return of[setting] if setting in of else library_of(cell.stack)
 
 
 def run(
@@ -147,8 +169,12 @@ def run(
     unnamed: bool,
     only: Container[str] = (),
     folder: Path | None = None,
+    others: Sequence[Scored] = (),
 ) -> tuple[list[Scored], list[FittedSet], list[Scored], dict[str, float]]:
-    """Fit and score every setting; then scores without factors, and shares of other kernels by law."""
+    """Fit and score every setting; then scores without factors, and shares of other kernels by law.
+
+    ``others`` are such scores of operators that are not among ``every``.
+    """
     sets = [(*key, of_set) for key, of_set in sets_of(every).items()]
     if delivered:
         fitted = [one for one in (with_bands(*a_set) for a_set in sets) if one is not None]
@@ -176,7 +202,7 @@ def run(
         for setting, value, cell, known in trials
     ]
     for setting, value, cell, known in trials:
-        bands = transfer(again, cell.law, other_kernel(first, cell.law, value), value)
+        bands = transfer([*again, *others], cell.law, other_kernel(first, cell.law, value), value)
         if setting == "version":
             newer = version_factor(again, cell.law, value)
             bands = replace(NOTHING, other_version=newer, swapped=bands.swapped)
@@ -210,11 +236,21 @@ def median_percent(some: Sequence[Scored]) -> float:
     return float(np.median(np.abs(np.expm1(-np.concatenate([s.error for s in some])))) * 100.0)
 
 
+def gpu_text(some: Sequence[tuple[float, Scored]]) -> str:
+    """Return the median of errors [%], the share of rows inside [%] and the width of cells."""
+    inside = np.concatenate([one.inside for _, one in some]).mean() * 100.0
+    width = np.mean([one.width for _, one in some])
+    return f"{np.median([error for error, _ in some]):.1f} ({inside:.0f}, {width:.2f})"
+
+
 def table(scored: Sequence[Scored]) -> None:
-    """Print the median over tables and over cells of the median error, and rows inside, by operator."""
+    """Print the median over tables and over cells of the median error, and rows inside, by operator.
+
+    By GPU the median over cells, rows inside, and the mean of ln(high / low) over cells.
+    """
     for setting in SETTINGS:
         print(f"\n{setting} held back: median over tables of MdAPE [%]; over implementations of tables;")
-        print("  rows inside the 90 % interval [%]; by GPU, over implementations [%]")
+        print("  rows inside the 90 % interval [%]; by GPU, over implementations [%], rows inside [%], width")
         for operator in sorted({s.operator for s in scored if s.setting == setting}):
             rows = [s for s in scored if (s.setting, s.operator) == (setting, operator)]
             every = [median_percent([s]) for s in rows]
@@ -224,7 +260,7 @@ def table(scored: Sequence[Scored]) -> None:
             by_table = [median_percent(some) for some in tables.values()]
             inside = np.concatenate([s.inside for s in rows]).mean() * 100.0
             by_gpu = "  ".join(
-                f"{g} {np.median([e for e, s in zip(every, rows, strict=True) if s.gpu == g]):.1f}"
+                f"{g} {gpu_text([(e, s) for e, s in zip(every, rows, strict=True) if s.gpu == g])}"
                 for g in sorted({s.gpu for s in rows})
             )
             medians = f"{np.median(by_table):6.1f} {np.median(every):6.1f}"

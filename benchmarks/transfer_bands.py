@@ -15,7 +15,8 @@ from fit_stacks import FAMILIES, SOURCE, group_of, rounded
 
 from tracetool.calibrate.conformal import band
 from tracetool.core.arrays import Bools, Floats
-from tracetool.families.implementations import TransferBands, library_of, transfer_bands
+from tracetool.families.implementations import TransferBands, elsewhere, library_of, transfer_bands
+from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 
 #: Band where nothing was left out to tell it, and the most that a version widens one: beyond it another
@@ -27,8 +28,13 @@ VERSION = 1.2
 #: Factor on its bounds from which a version or a library counts as running another kernel, and the most they
 #: are reckoned to be of all.
 OTHER_KERNEL, MOST_SHARE = 2.0, 1.0 / 3.0
-#: GPUs of other architectures from which on their errors tell those of the next.
+#: GPUs from which on their tables tell of the next version.
 LEAST_GPUS = 2
+#: Operators from which on their errors tell the band of all laws on another architecture; of fewer it is the
+#: one delivered. A prior.
+LEAST_OPERATORS = 5
+#: Quantiles that stand for the rows of a cell.
+_QUANTILES = (np.arange(60) + 0.5) / 60
 #: The most of the ln of bounds of kernels that others stand for: what another library adds at most. [1]
 MOST = prior_number("implementations.other_library_most")
 #: Sets of coefficients left out from which on they tell of the next [sets], and rows of a cell that count
@@ -52,9 +58,11 @@ class Scored:
     seen: bool  # whether a GPU of the architecture was fitted
     single: bool  # whether one implementation answered
     stood_for: bool  # whether another kernel answered than the one that ran
+    widening: float  # of bounds on another architecture for its memory; 0 where no law of it tells
     error: Floats  # ln(measured / predicted)
     inside: Bools
     needed: Floats  # factor on the ln of the bounds that would just hold the row
+    width: float  # ln of the upper bound over the lower, mean over rows
 
     @property
     def held_back(self) -> tuple[str, str, str]:
@@ -94,48 +102,45 @@ def other_kernel(scored: Sequence[Scored], law: str, without: str = "") -> float
 def transfer(scored: Sequence[Scored], law: str, share: float, without: str = "") -> TransferBands:
     """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either.
 
-    Of few GPUs the next may well err more than most: on another architecture the bound of the GPU that needs
-    most counts, and no less than the middle one of the laws of the group. One GPU alone says nothing of the
-    next: there the widest of the group counts.
+    Where no other GPU of an architecture was left out the band is that of architectures.
     """
-    near, away = (band_of_gpus(scored, law, seen=seen, without=without) for seen in (True, False))
-    laws_of_group = sorted({one.law for one in scored if group_of(one.law) == group_of(law)})
-    every = [band_of_gpus(scored, name, seen=False, without=without) for name in laws_of_group]
-    told = np.array([one for one in every if one] or [WIDE])
-    few = len(gpus_apart(scored, law, without)) < LEAST_GPUS
-    low, high = (told[:, 0].min(), told[:, 1].max()) if few else np.median(told, axis=0)
-    away = away or near or WIDE
-    away = (min(away[0], float(low)), max(away[1], float(high)))
-    near = near or away
+    away = band_elsewhere(scored, without)
+    near = band_of_gpus(scored, law, without) or away
     wider, newer = library_factor(scored, law, without), version_factor(scored, law)
-    stand_in = band_of_stand_ins(scored, law, without)
-    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer, share, stand_in)
+    return TransferBands(near, away, wider, newer, share, band_of_stand_ins(scored, law, without))
 
 
-def gpus_apart(scored: Sequence[Scored], law: str, without: str = "") -> set[str]:
-    """Return the GPUs left out whose architecture was not seen, but for one."""
-    return {
-        one.gpu
+def band_of_gpus(scored: Sequence[Scored], law: str, without: str = "") -> tuple[float, float] | None:
+    """Return the 90 % band of a law's errors on GPUs left out whose architecture was seen, but for one."""
+    errors = [
+        one.error[:: max(1, len(one.error) // ROWS_OF_CELL)]
         for one in scored
-        if (one.setting, one.law, one.single, one.seen) == ("gpu", law, True, False) and one.gpu != without
-    }
+        if one.setting == "gpu" and one.law == law and one.single and one.seen and one.gpu != without
+    ]
+    return band(np.concatenate(errors), 10**6) if errors else None
 
 
-def band_of_gpus(
-    scored: Sequence[Scored], law: str, *, seen: bool, without: str = ""
-) -> tuple[float, float] | None:
-    """Return the 90 % band of a law's errors on GPUs left out, but for one; None where none was.
+def band_elsewhere(scored: Sequence[Scored], without: str = "") -> tuple[float, float]:
+    """Return the 90 % band of errors over their widening on architectures left out, but for a GPU's.
 
-    Of GPUs whose architecture was ``seen`` all errors are pooled; of others each GPU has a band of its own,
-    and the lowest and the highest bound count.
+    What carries over from one architecture to the next errs alike in all laws, and differs from kernel to
+    kernel: each cell counts alike, and of k cells the band leaves out 0.05 - 0.95 / k on either side (Dunn,
+    Wasserman and Ramdas, "Distribution-free prediction sets for two-layer hierarchical models", 2023).
     """
-    pools: dict[str, list[Floats]] = {}
-    for one in scored:
-        if one.setting == "gpu" and one.law == law and one.single and one.seen == seen and one.gpu != without:
-            errors = one.error[:: max(1, len(one.error) // 300)]
-            pools.setdefault("" if seen else one.gpu, []).append(errors)
-    bands = [band(np.concatenate(some), 10**6) for some in pools.values()]
-    return (min(low for low, _ in bands), max(high for _, high in bands)) if bands else None
+    architecture = {one.gpu: load_gpu(one.gpu).architecture for one in scored}
+    not_meant = {of for name, of in architecture.items() if without in {name, of}}
+    cells = [one for one in scored if tells_elsewhere(one) and architecture[one.gpu] not in not_meant]
+    if len({one.operator for one in cells}) < LEAST_OPERATORS:
+        return elsewhere()
+    out = max(0.05 - 0.95 / len(cells), 0.0)
+    spread = np.concatenate([np.quantile(one.error, _QUANTILES) / one.widening for one in cells])
+    return float(np.quantile(spread, out)), float(np.quantile(spread, 1.0 - out))
+
+
+def tells_elsewhere(one: Scored) -> bool:
+    """Return whether a cell tells how far a kernel is off on an architecture nobody measured it on."""
+    left_out = one.setting in {"gpu", "architecture"} and not one.seen
+    return left_out and one.single and not one.stood_for and one.widening > 0.0
 
 
 def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
@@ -192,32 +197,34 @@ def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> flo
 
 
 def write(scored: Sequence[Scored], shares: dict[str, float], wanted: Iterable[str]) -> None:
-    """Put the bands on GPUs, versions and libraries left out beside the laws."""
+    """Put the bands on GPUs, versions and libraries left out beside the laws, that of all laws above them."""
+    if len({one.operator for one in scored if tells_elsewhere(one)}) >= LEAST_OPERATORS:
+        lines = _lines("other_architecture", band_elsewhere(scored))
+        (FAMILIES / "transfer.toml").write_text("\n".join(lines) + "\n")
     for law in wanted:
         bands, before = transfer(scored, law, shares[law]), transfer_bands(law)
-        seen = {one.seen for one in scored if one.setting == "gpu" and one.law == law and one.single}
-        if before and True not in seen:  # those of architectures that were not left out stay
-            near, away = before.same_architecture, bands.other_architecture
-            away = (min(near[0], away[0]), max(near[1], away[1])) if seen else before.other_architecture
-            bands = replace(bands, same_architecture=near, other_architecture=away)
-        if before:
-            bands = replace(bands, **_of_settings_not_asked(scored, before))
         path = FAMILIES / group_of(law) / "transfer.toml"
         text = path.read_text() if path.exists() else ""
+        section = re.search(rf"(?ms)^\[{law}\]\n(.*?)(?=^\[|\Z)", text)
         text = re.sub(rf"(?ms)^\[{law}\]\n.*?(?=^\[|\Z)", "", text).strip()
-        numbers = {
-            f"{name}_{side}": value
-            for name in ("same_architecture", "other_architecture", "stand_in")
-            for side, value in zip(("low", "high"), getattr(bands, name), strict=True)
-        }
-        numbers |= {name: getattr(bands, name) for name in ("other_library", "other_version")}
-        if bands.swapped:
-            numbers["swapped"] = bands.swapped
-        lines = [
-            f'{name} = {{ value = {rounded(value)!r}, unit = "1", kind = "fitted", source = "{SOURCE}" }}'
-            for name, value in numbers.items()
-        ]
+        near = band_of_gpus(scored, law)
+        if near is None and before and section and "same_architecture_low" in section[1]:
+            near = before.same_architecture  # of GPUs that were not left out
+        if before:
+            bands = replace(bands, **_of_settings_not_asked(scored, before))
+        lines = _lines("same_architecture", near) if near else []
+        lines += _lines("stand_in", bands.stand_in)
+        lines += [_line(name, getattr(bands, name)) for name in ("other_library", "other_version")]
+        lines += [_line("swapped", bands.swapped)] if bands.swapped else []
         path.write_text((text + "\n\n" if text else "") + "\n".join([f"[{law}]", *lines]) + "\n")
+
+
+def _lines(name: str, of_band: tuple[float, float]) -> list[str]:
+    return [_line(f"{name}_{side}", value) for side, value in zip(("low", "high"), of_band, strict=True)]
+
+
+def _line(name: str, value: float) -> str:
+    return f'{name} = {{ value = {rounded(value)!r}, unit = "1", kind = "fitted", source = "{SOURCE}" }}'
 
 
 #: What each setting tells of the bands.

@@ -80,8 +80,10 @@ def test_a_file_states_coefficients_of_its_laws_in_their_bounds_and_units(path: 
 def test_every_fitted_law_says_how_far_it_errs_elsewhere(law: str) -> None:
     bands = transfer_bands(law)
     assert bands is not None
-    near, away = bands.same_architecture, bands.other_architecture
+    near, away = bands.same_architecture, bands.apart(1.0)
     assert away[0] <= near[0] < 0 < near[1] <= away[1]
+    assert bands.apart(3.0)[0] <= 3.0 * bands.other_architecture[0]
+    assert bands.apart(3.0)[1] >= 3.0 * bands.other_architecture[1]
     assert bands.other_library >= 1.0
 
 

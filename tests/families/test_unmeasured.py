@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.implementations import implementations
+from tracetool.families.implementations import elsewhere, implementations, transfer_bands
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates
-from tracetool.model.chip_scaling import memory_bytes_per_clock_sm, paced, unhidden
+from tracetool.model.chip_scaling import memory_bytes_per_clock_sm, paced, unhidden, widening
 from tracetool.model.eligible_implementations import coefficients_on, members
 from tracetool.model.timing import time_rows
 from tracetool.model.unmeasured_libraries import host_of, known_by_source
@@ -122,6 +122,34 @@ def test_steps_of_a_kernel_keep_pace_with_a_faster_memory() -> None:
     slower = paced(law, values, ada, [a100], [a100])
     share = law.priors["dram_efficiency"].value * prior_number("implementations.gddr_share")
     assert slower == {**values, "dram_efficiency": pytest.approx(share)}
+
+
+def test_bounds_widen_with_the_distance_of_a_chip_s_memory_from_the_nearest_measured() -> None:
+    """One variance between any two architectures, and a share of it for each square of ln of the ratio."""
+    h100, h200, ada = (load_gpu(name) for name in ("h100-sxm", "h200-sxm", "l40s"))
+    apart = prior_number("implementations.memory_apart")
+    assert widening(h100, [h100, ada]) == 1.0
+    ratio = memory_bytes_per_clock_sm(h100) / memory_bytes_per_clock_sm(ada)
+    assert widening(ada, [h100, h200]) == pytest.approx(np.sqrt(1.0 + apart * np.log(ratio) ** 2))
+    assert widening(h100, [ada]) == pytest.approx(widening(ada, [h100]))
+    assert 1.0 < widening(h200, [ada, h100]) < widening(h200, [ada])
+
+
+@pytest.mark.parametrize("gpu", ["b200-sxm", "l40s"])
+def test_a_kernel_on_an_architecture_without_it_has_the_bounds_of_architectures_left_out(gpu: str) -> None:
+    """FlashAttention 3 fitted on an H100 alone: the same of every law, wider by the memory."""
+    law, target, h100 = laws()["prefill"], load_gpu(gpu), load_gpu("h100-sxm")
+    [one] = (one for one in implementations("prefill") if one.name == "trtllm-torch-flow")
+    fitted = replace(one.laws["prefill"], gpus={"h100-sxm": 100}, band=(-0.01, 0.01), band_by_architecture={})
+    [there] = members(law, target, "trtllm", "torch_flow", (replace(one, laws={"prefill": fitted}),))
+    factor = widening(target, [h100])
+    expected = [factor * side for side in elsewhere()]
+    near = transfer_bands("prefill")
+    assert near is not None
+    assert there.band == pytest.approx(
+        (min(expected[0], near.same_architecture[0]), max(expected[1], near.same_architecture[1]))
+    )
+    assert factor > 1.0
 
 
 def test_products_that_a_host_issues_one_by_one_wait_for_it() -> None:

@@ -16,10 +16,10 @@ and a section for each law it was fitted for: the coefficients on every GPU that
 under ``[<law>.on.<architecture>]`` those that differ there, under
 ``[<law>.in."<stack>".<architecture>]`` those that differ there in another version of the library, ``gpus``
 with the rows measured on each, and the 90 % band of ln(measured / predicted) on shapes held back.
-``families/<group>/transfer.toml`` holds, by law, the bands elsewhere: on another GPU of an architecture and
-on another architecture, how much wider the bounds of a mixture are where another library ran the rows, the
-share of other versions and libraries that run a kernel which was not measured there, and the band of kernels
-that another one of their library stood for.
+``families/<group>/transfer.toml`` holds, by law, the band on another GPU of an architecture, how much wider
+the bounds of a mixture are where another library ran the rows, the share of other versions and libraries that
+run a kernel which was not measured there, and the band of kernels that another of their library stood for.
+``families/transfer.toml`` holds the band of all laws on another architecture.
 """
 
 from __future__ import annotations
@@ -127,11 +127,16 @@ class TransferBands:
     """90 % bands of ln(measured / predicted) of a law away from the GPUs an implementation was fitted on."""
 
     same_architecture: Band
-    other_architecture: Band
+    other_architecture: Band  # of all laws, where memory brings an SM as much as on a GPU measured
     other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
     other_version: float = 1.0  # on those of an implementation in another version of its library
     swapped: float = 0.0  # share of other versions and libraries that run another kernel
     stand_in: Band = (0.0, 0.0)  # of kernels that another one of their library stood for
+
+    def apart(self, wider: float) -> Band:
+        """Return the band on another architecture, ``wider`` than there with alike memory."""
+        near, away = self.same_architecture, self.other_architecture
+        return min(near[0], wider * away[0]), max(near[1], wider * away[1])
 
 
 @cache
@@ -152,12 +157,19 @@ def transfer_bands(law: str) -> TransferBands | None:
     for folder in _folders():
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomli.loads(file.read_text("utf-8")).get(law)):
-            near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
+            near = _band(entry, "same_architecture") if "same_architecture_low" in entry else elsewhere()
             library, version = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
             swapped = float(entry["swapped"]["value"]) if "swapped" in entry else 0.0
             stand_in = _band(entry, "stand_in") if "stand_in_low" in entry else (0.0, 0.0)
-            return TransferBands(near, away, library, version, swapped, stand_in)
+            return TransferBands(near, elsewhere(), library, version, swapped, stand_in)
     return None
+
+
+@cache
+def elsewhere() -> Band:
+    """Return the 90 % band of ln(measured / predicted) of all laws on architectures left out."""
+    text = (resources.files("tracetool.families") / "transfer.toml").read_text("utf-8")
+    return _band(tomli.loads(text), "other_architecture")
 
 
 @cache

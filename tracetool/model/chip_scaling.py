@@ -16,6 +16,8 @@ the two overlap where products take registers says nothing of it.
 
 A share of the L2's rate that kernels reach on a chip with much L2 for each SM is a limit of the SM: where
 there is less for each the same bytes are a larger share.
+
+The further a chip's memory is from that of the chips measured, the less is known of it: bounds widen.
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ _OF_MEMORY = "dram_efficiency"
 _PAIRED = prior_number("implementations.paired_tiles")
 #: Share of the memory's rate from which on an SM's own limit was hidden where it was measured. [1]
 _HIDDEN = prior_number("implementations.hidden_share")
+#: What the variance of ln of errors on another architecture grows by, for each square of ln of what memory
+#: brings an SM over what it brings the nearest GPU measured. [1]
+_APART = prior_number("implementations.memory_apart")
 #: Paces of what tensor memory changes. [1] By definition of families/coefficients.py.
 _OF_TENSOR_MEMORY = frozenset({"pairs", "tensor_memory"})
 
@@ -48,6 +53,20 @@ _OF_TENSOR_MEMORY = frozenset({"pairs", "tensor_memory"})
 def memory_bytes_per_clock_sm(gpu: Gpu) -> float:
     """Return the bandwidth of a GPU's memory per SM and clock. [B/clk/SM]"""
     return gpu.dram_bytes_per_s / (gpu.clock_boost_mhz * 1e6) / gpu.sm_count
+
+
+def widening(gpu: Gpu, measured: Iterable[Gpu]) -> float:
+    r"""Return how much wider bounds are on a GPU than on one of another architecture with alike memory.
+
+    With m what memory brings an SM each clock, on the GPU and on those measured:
+
+    .. math:: \sqrt{1 + a \min_g \ln^2(m / m_g)}
+
+    The sum of two variances: of what changes between any two architectures, and of a slope that nobody knows.
+    """
+    here = memory_bytes_per_clock_sm(gpu)
+    apart = min(abs(float(np.log(here / memory_bytes_per_clock_sm(one)))) for one in measured)
+    return float(np.sqrt(1.0 + _APART * apart**2))
 
 
 def _one_l2(gpu: Gpu) -> bool:

@@ -24,7 +24,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.candidates import candidates, is_known, other_version
-from tracetool.model.chip_scaling import paced, unhidden
+from tracetool.model.chip_scaling import paced, unhidden, widening
 from tracetool.model.mixtures import Member
 from tracetool.model.other_formats import beside_parent, with_parents
 from tracetool.model.other_versions import (
@@ -262,7 +262,8 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
         )
         values |= choices_of_version(law, one, stack)
     if bands is not None:
-        away = bands.same_architecture if alike and not fitted.lent_by else bands.other_architecture
+        apart = not alike or bool(fitted.lent_by)
+        away = bands.apart(widening(gpu, measured)) if apart else bands.same_architecture
         low, high = min(low, away[0]), max(high, away[1])
     basis = f"transferred from {', '.join([fitted.lent_by] * bool(fitted.lent_by) + donors)}: {one.name}"
     return Member(one.name, values, (low, high), basis, weight, library=one.stack)
