@@ -33,6 +33,9 @@ TAIL = """
   stated unit is in milliwatts, as the plugin documents, unless no GPU could draw that little. `rocprof-sys-run` polls AMD SMI
   (`device_power`) into its `.pftrace` and rocpd files: power, temperature, load and clocks of GPUs are telemetry too. Any other
   counter, and any power whose GPU the file does not tell, is named in a note with its number of samples.
+- **Collectives in Nsight Systems**: `nsys profile -t cuda,nvtx` records the size and communicator that NCCL states with each call. Exports that hold
+  payloads (`NVTX_PAYLOAD_SCHEMA_ENTRIES`, Nsight Systems 2026) give each NCCL kernel its bytes, ranks (where the recording began before the communicator
+  was made) and process group: by the call that launched it, of a group of calls by their sum where they are of one kind, else not at all.
 - **Work that was measured**: `ncu --set roofline --csv --page raw --log-file ncu.csv ...` counts operations, DRAM bytes and time
   of every launch; `tracetool ingest run.nsys-rep ncu.csv` joins them to the trace's kernels by name, grid, block and order of
   launches (table `measured_work`). `roofline` and `diff RUN` then show them beside what was counted from shapes, with the

@@ -10,15 +10,28 @@ from pathlib import Path
 from typing import Protocol
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import plain_columns
 from tracetool.sources.io.sqlite_arrow import Readers
-from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, refuse_view, start_columns
+from tracetool.sources.io.sqlite_file import (
+    Only,
+    list_tables,
+    open_sqlite,
+    refuse_view,
+    start_columns,
+    typed_series,
+)
+from tracetool.sources.io.sqlite_guard import bounded_rows
 from tracetool.tables.library_output import muted_panics
 from tracetool.tables.memory import check_parquet
 from tracetool.tables.table_file import FAULTS, fault_of, parquet_columns
 
+_EVENTS = "NVTX_EVENTS"
+_PAYLOAD_COLUMNS = ("start", "end", "globalTid", "textId", "binaryData")
+_PAYLOADS = {**dict.fromkeys(_PAYLOAD_COLUMNS[:-1], pl.Int64()), "payload": pl.Binary()}
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
 STRING_IDS = frozenset({"demangledName", "shortName", "nameId", "textId"})
 
@@ -44,6 +57,9 @@ class Store(Protocol):
         BadInput
             If the name is that of a view.
         """
+
+    def payload_events(self) -> pl.DataFrame:
+        """Return NVTX events with a payload: ``start``, ``end``, ``globalTid``, ``textId``, ``payload``."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,21 @@ class SqliteStore:
             return 0
         (rows,) = self.db.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # noqa: S608 - a plain table
         return int(rows)
+
+    def payload_events(self) -> pl.DataFrame:
+        """Return the NVTX events with a payload, whatever type the column of bytes is declared as."""
+        real = {c.lower(): c for c in self.tables.get(_EVENTS, ())}
+        if not {c.lower() for c in _PAYLOAD_COLUMNS} <= set(real):
+            return pl.DataFrame(schema=_PAYLOADS)
+        *numbers, payload = (f'"{real[c.lower()]}"' for c in _PAYLOAD_COLUMNS)
+        selected = ", ".join([*numbers, f"CAST({payload} AS BLOB)"])
+        query = f'SELECT {selected} FROM "{_EVENTS}" WHERE {payload} IS NOT NULL'  # noqa: S608 - the file's own names
+        blocks = bounded_rows(self.path, _EVENTS, self.db.execute(query))
+        rows = [row for block in blocks for row in block]
+        *cells, payloads = zip(*rows, strict=True) if rows else ([],) * len(_PAYLOADS)
+        columns = [typed_series(n, c, pl.Int64()) for n, c in zip(_PAYLOADS, cells, strict=False)]
+        data = [p if isinstance(p, bytes) else None for p in payloads]
+        return pl.DataFrame([*columns, pl.Series("payload", data, dtype=pl.Binary)]).drop_nulls("payload")
 
 
 @dataclass(frozen=True)
@@ -122,6 +153,25 @@ class FolderStore:
         columns = sorted(self.tables.get(table, ()))
         return self.read(table, {columns[0]: pl.Int64()}).height if columns else 0
 
+    def payload_events(self) -> pl.DataFrame:
+        """Return the NVTX events with a payload: exports declare its bytes as text, which they are not."""
+        real = {c.lower(): c for c in self.tables.get(_EVENTS, ())}
+        if not {c.lower() for c in _PAYLOAD_COLUMNS} <= set(real):
+            return pl.DataFrame(schema=_PAYLOADS)
+        file = self.files[_EVENTS]
+        try:
+            table = _arrow_columns(file, [real[c.lower()] for c in _PAYLOAD_COLUMNS])
+            cells = [
+                table.column(n).cast(pa.large_binary() if c == "binaryData" else pa.int64(), safe=False)
+                for n, c in enumerate(_PAYLOAD_COLUMNS)
+            ]
+        except (*FAULTS, pa.ArrowException) as error:
+            fault = f"is a broken table of the export: {fault_of(error)}"
+            raise BadInput.in_file(file, fault, "export again") from error
+        names = list(_PAYLOADS)
+        frame = pl.DataFrame({n: pl.from_arrow(cell) for n, cell in zip(names, cells, strict=True)})
+        return frame.drop_nulls("payload")
+
 
 #: Memory that making a run takes for each row of a table of the export. Measured. [bytes]
 _ROW_BYTES = 200
@@ -138,6 +188,20 @@ def _file_columns(file: Path, columns: list[str] | None = None) -> pl.DataFrame:
             return (scan if columns is None else scan.select(columns)).collect()
         except pl.exceptions.ComputeError:
             return pl.read_ipc_stream(file, columns=columns)
+
+
+def _arrow_columns(file: Path, columns: list[str]) -> pa.Table:
+    """Return columns of a file as Arrow has them, whose texts are not looked at."""
+    check_parquet(file, columns, per_row=_ROW_BYTES)
+    if file.suffix == ".parquet":
+        return pq.read_table(file, columns=columns)
+    with pa.memory_map(str(file)) as source:
+        try:
+            table = pa.ipc.open_file(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+            table = pa.ipc.open_stream(source).read_all()
+    return table.select(columns)
 
 
 def folder_tables(folder: Path) -> dict[str, Path]:

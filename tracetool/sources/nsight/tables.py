@@ -17,6 +17,7 @@ from tracetool.sources.io.sqlite_file import Only
 from tracetool.sources.nsight.counters import read_counters
 from tracetool.sources.nsight.identity import read_devices, session_clock, versions
 from tracetool.sources.nsight.metrics import read_metrics
+from tracetool.sources.nsight.payloads import read_payloads, state_collectives
 from tracetool.sources.nsight.store import Store, open_store
 from tracetool.sources.ordering import in_order
 
@@ -239,6 +240,8 @@ def read_export(path: Path) -> Trace:
         trace.activities = pl.concat(tagged, how="diagonal_relaxed")
         del kernels, tables, tagged
         trace.host_calls = _calls(export)
+        payloads = read_payloads(store, export.strings)
+        trace.activities = state_collectives(trace.activities, trace.host_calls, payloads)
         trace.operators, trace.ranges = read_annotations(export.read, export.named)
         sampled = [read_metrics(store, trace.warnings), read_counters(store, trace.warnings)]
         telemetry = pl.concat(sampled, how="diagonal")
