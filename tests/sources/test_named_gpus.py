@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tracetool as tt
-from tests.sources.makers import kineto_document, kineto_events
+from tests.sources.makers import kineto_document, kineto_events, rocprof_csv
 
 GIB = 1 << 30
 
@@ -77,3 +77,12 @@ def test_who_names_the_gpu_is_not_told_to(
         run = tt.ingest(trace, gpu=gpu, out=tmp_path / f"{gpu}.tracetool")
         (note,) = [w for w in run.info["warnings"] if "does not name its GPU" in w]  # type: ignore[attr-defined]
         assert note.endswith(ends)
+
+
+def test_a_file_that_names_no_gpu_asks_for_it_once(tmp_path: Path) -> None:
+    """Its reader's note and one on a GPU without a name said the same."""
+    run = tt.ingest(rocprof_csv(tmp_path), out=tmp_path / "run")
+    asking = [w for w in run.info["warnings"] if "--gpu" in w]
+    assert len(asking) == 1
+    assert asking[0].endswith("does not name its GPU: name it with --gpu")
+    assert run.summary().split(", ")[1] == "2 signatures"  # of kernels, as the number before it

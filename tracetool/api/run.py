@@ -139,7 +139,7 @@ class Run(StoredRun, Result):
         other_scopes = f" of GPUs, {elsewhere:,} of other scopes" if elsewhere else ""
         return (
             f"{self.path}: {counted(int(kernels['launches'].sum()), 'kernel')} ({busy:,.3f} ms),"
-            f" {counted(self.signatures.height, 'signature')}, {counted(self.devices.height, 'GPU')},"
+            f" {counted(kernels.height, 'signature')}, {counted(self.devices.height, 'GPU')},"
             f" {counted(self.telemetry.height, 'reading')}{other_scopes};"
             f" clock {self.info['clock']['domain']}"
         )

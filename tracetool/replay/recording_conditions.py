@@ -64,7 +64,7 @@ def with_timer_error(run: Run, rows: OperatorColumns) -> tuple[OperatorColumns, 
     matched = signatures.join(by_signature, on="signature", how="left", maintain_order="left")
     errors = matched["sd"].fill_null(0.0).to_numpy()
     note = (
-        f"durations of {counted.height} of {activities.height} activities are whole microseconds: "
+        f"durations of {counted.height:,} of {activities.height:,} activities are whole microseconds: "
         "±0.5 us a launch is part of their intervals"
     )
     return replace(rows, columns={**rows.columns, "duration_sd_us": errors}), [note]

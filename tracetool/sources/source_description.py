@@ -179,8 +179,10 @@ def ingest_warnings(
     warnings += other_scopes_notes(tables.get("telemetry", pl.DataFrame()))
     devices = tables["devices"].filter(pl.col("device").is_in(list(worked))) if worked else tables["devices"]
     unknown = devices.filter(pl.col("gpu").is_null())["name"].to_list()
+    said = any(w.endswith(_UNNAMED) for w in warnings)  # by the reader of a file that names none
     warnings += [
         f"GPU {name or 'without a name'} is not known: predictions need --gpu"
         for name in dict.fromkeys(unknown)
+        if name or not said
     ]
     return [*warnings, *made_notes]

@@ -69,7 +69,7 @@ def print_explored(grid: Grid, title: str) -> None:
     shown = _thinned(shown.sort(grid.latency, maintain_order=True))
     latency = _latency_head(grid).rpartition(" ")[0]
     table = Table(
-        title=f"{title}: none beats L in energy and {latency}, nor T in energy and throughput; * best"
+        title=f"{title}; L: unbeaten in energy and {latency}, T: in energy and throughput, *: best of a goal"
     )
     _add_columns(table, grid)
     for row in shown.to_dicts():

@@ -68,8 +68,8 @@ def print_totals(
             number(t["kernel_time_ms"] * times),
             _with_range(t, "makespan", "ms", times),
             _with_range(t, "energy", "j", energies),
-            f"{t['mean_power_w']:.1f}",
-            f"{t['peak_power_w']:.1f}",
+            f"{t['mean_power_w']:,.1f}",
+            f"{t['peak_power_w']:,.1f}",
             f"{100 * t['throttled_share']:.0f} %",
         )
     screen = open_console()
@@ -106,8 +106,8 @@ def _print_devices(totals: Sequence[dict[str, Any]]) -> None:
             str(d["device"]),
             number(d["busy_ms"] * times),
             number(d["energy_j"] * energies),
-            f"{d['mean_power_w']:.1f}",
-            f"{d['peak_power_w']:.1f}",
+            f"{d['mean_power_w']:,.1f}",
+            f"{d['peak_power_w']:,.1f}",
         )
     open_console().print(grid)
 

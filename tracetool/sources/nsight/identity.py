@@ -116,7 +116,5 @@ def read_devices(
     if telemetry.height:
         telemetry = telemetry.join(used, on="gpu", how="left", maintain_order="left").drop("gpu")
     if activities.height and not gpus.height:
-        warnings.append(
-            "the export does not describe its GPUs (no TARGET_INFO_GPU): name the model with --gpu"
-        )
+        warnings.append("the export does not describe its GPU (no TARGET_INFO_GPU): name it with --gpu")
     return devices, activities.drop("profiler_device"), telemetry
