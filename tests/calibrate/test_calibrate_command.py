@@ -186,7 +186,7 @@ def test_powers_a_slow_sensor_smeared_are_left_out_and_listed(tmp_path: Path) ->
     found = read_measured(path, load_gpu("h100-sxm"))
     assert found.rejected.height == 1
     assert found.rejected["power_w"].to_list() == [131.0]
-    assert "cannot have drawn" in found.rejected["reason"][0]
+    assert "cannot draw this power" in found.rejected["reason"][0]
 
 
 def test_times_left_aside_are_named_with_the_option_that_fits_them(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def _run(folder: Path, ranks: tuple[int, ...]) -> Run:
 def test_both_ranks_together(tmp_path: Path) -> None:
     made = predict_run(_run(tmp_path, (0, 1)), clocks_mhz=[700, 1410])
     slow, full = made.totals
-    assert any(f"{2 * LAYERS} collectives met in {LAYERS}" in n for n in made.notes), made.notes
+    assert any(f"{2 * LAYERS} collectives matched in {LAYERS} groups" in n for n in made.notes), made.notes
     wait = LAYERS * (PRODUCTS_US[0] - PRODUCTS_US[1]) * 1e-3
     assert full["makespan_ms"] == pytest.approx(made.info["recorded_makespan_ms"], rel=0.001)
     assert full["collective_wait_ms"] == pytest.approx(wait, rel=0.01)

@@ -23,8 +23,8 @@ def test_a_measured_power_under_the_base_lowers_it_for_all_rows() -> None:
     light = {"clock_mhz": 2000.0, "power_w": 40.0, "act_sm": 0.1, "act_dram": 0.02}
     alone = tt.predict(_kernels(heavy), gpu="rtx-pro-6000-bw-server", clock=1000)
     both = tt.predict(_kernels(heavy, light), gpu="rtx-pro-6000-bw-server", clock=1000)
-    assert any("lies under the base" in note for note in both.notes)
-    assert not any("lies under the base" in note for note in alone.notes)
+    assert any("base power of" in note for note in both.notes)
+    assert not any("base power of" in note for note in alone.notes)
     # more of the heavy kernel's power is work, which falls with the clock
     assert both.frame["power_w"][0] < alone.frame["power_w"][0]
 
@@ -104,7 +104,7 @@ def test_breaches_of_physics_are_named() -> None:
         "less energy than their operations",
     ):
         assert breach in notes
-    assert "under the calibrated base" in notes or "lies under the base" in notes
+    assert "below the calibrated base power" in notes or "base power of" in notes
 
 
 def test_an_unread_voltage_widens_the_power_beside_the_measured_clock() -> None:

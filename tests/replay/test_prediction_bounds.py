@@ -131,7 +131,7 @@ def test_measured_breaches_are_named() -> None:
     breached = ("limit", "above the cap", "less energy than")
     assert not any(words in note for note in within for words in breached)
     under = predict_table(pl.DataFrame([{**measured, "power_w": 20.0}]), "rtx-4090").notes
-    assert any("lies under the base" in note for note in under)
+    assert any("base power of" in note for note in under)
     wide = {**measured, "power_w": 300.0, "grid_x": 4, "block_x": 128}
     blocks = predict_table(pl.DataFrame([wide]), "a100-sxm").notes
     assert any("more active SMs than the grid has blocks for" in note for note in blocks)

@@ -61,7 +61,7 @@ def test_a_run_of_higher_power_is_a_regression_and_the_first_line_says_so(tmp_pa
     assert first.startswith("### ❌ Energy +4.")
     assert first.endswith("per step: regressed, limit 2 %")
     assert "higher power" in made
-    assert "smallest change this comparison could find" in made
+    assert "smallest detectable change" in made
 
 
 def test_a_cause_that_saves_energy_is_named_by_what_it_does() -> None:

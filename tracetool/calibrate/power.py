@@ -235,7 +235,7 @@ def _with_held_out_error(
     error |= {"held_out_percent": 100 * held_out_fit.mape, "relative_sd": held_out_fit.relative_sd}
     error |= {b.name: 100 * b.mape for b in plain}
     notes += [
-        f"{kind}: does not beat {b.name} on unseen groups ({100 * b.mape:.1f} %)"
+        f"{kind}: not better than {b.name} on groups left out ({100 * b.mape:.1f} %)"
         for b in plain
         if b.mape <= held_out_fit.mape
     ]

@@ -80,8 +80,8 @@ class SweepFit:
         if self.data_share < _AS_READ and not idle:
             sentences.append(
                 f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
-                f"clock is each kernel's own: they go {self.data_share:.2f} of the way from what was "
-                "believed; give more kernels or an idle curve"
+                f"clock differs by kernel: they move {self.data_share:.2f} of the way from the prior to the "
+                "fit; give more kernels or an idle curve"
             )
         return sentences
 

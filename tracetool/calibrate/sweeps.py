@@ -64,7 +64,7 @@ def fitted_sweep(
             in_state = upper | (rows.clock_mhz > _highest_of_another_state(rows.clock_mhz, off))
     fit = _fit(take(rows, in_state), prior, curve, free)
     held_out_error, constant = _unseen_clocks(take(rows, in_state), prior, fit)
-    reason = f"of another state: over {100 * _OTHER_STATE:.0f} % from what higher clocks say"
+    reason = f"of another state of the GPU: over {100 * _OTHER_STATE:.0f} % from the fit to higher clocks"
     left_out = pl.DataFrame(
         {
             "kernel": rows.group[~in_state].astype(str),

@@ -48,7 +48,7 @@ _SHORT_LOOP_US = 1e5
 _SAMPLE_US = 1e6
 #: Power above idle over that believed of the counts: no GPU strays further, either way.
 _MOST_OFF: Final = 3.5
-_SMEARED: Final = "its work cannot have drawn this power: the sensor averaged over more than it"
+_SMEARED: Final = "its work cannot draw this power: the sensor averaged over more than this kernel"
 
 
 @dataclass(frozen=True)

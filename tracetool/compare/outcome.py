@@ -138,6 +138,6 @@ def reason(metric: Metric) -> str:
     least = (
         ""
         if np.isnan(metric.detectable)
-        else f"; smallest change it could find: {100 * metric.detectable:.1f} %"
+        else f"; smallest detectable change: {100 * metric.detectable:.1f} %"
     )
     return f"{metric.name}{of} {change}{between}, {stated_limit(metric)}{least}"

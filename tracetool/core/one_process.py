@@ -31,6 +31,6 @@ def stay_in_process() -> None:
         _STARTED.append(process)
     if _STARTED[0] != process:
         raise ForkedProcess(
-            "this process was forked off one that had used tracetool: here it would wait for ever",
+            "this process was forked from one that had used tracetool, and would wait forever",
             'start processes anew: multiprocessing.get_context("spawn")',
         )

@@ -189,7 +189,7 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor) -> Characte
     if abs(log_odds) < _DECISIVE:
         reason = "a window and a lag fit the log equally well: a window is assumed"
     if swing < _CLEAR:
-        reason = "the readings hardly follow the activity: run a square wave"
+        reason = "the readings hardly follow the activity: run a square-wave load"
         return Characterized("", None, None, update, offset, swing, reason)
     if update is None:
         reason = "the log was polled too slowly to identify the update period"

@@ -70,8 +70,8 @@ def host_energy(run: Run, gpus: Mapping[str, Any] | None = None) -> tuple[list[d
         rows.append(_without_gpus(node, gpus))
     if rows:
         notes.append(
-            f"the gain of host meters is taken as known to {100 * GAIN_SD:.0f} % (one deviation, a guess): "
-            "that is in their intervals"
+            f"intervals of host meters include a gain error of {100 * GAIN_SD:.0f} % "
+            "(one standard deviation, a prior)"
         )
     return rows, notes
 
@@ -97,14 +97,14 @@ def _scope_row(
     seconds = (end - start) * _NS
     if coverage < _WHOLE:
         notes.append(
-            f"{scope}: {first_source} covers {100 * coverage:.0f} % of the run: no energy of it is given"
+            f"{scope}: {first_source} covers {100 * coverage:.0f} % of the run: its energy is not stated"
         )
         return []
     spacing = max(e.spacing_s for e in used.values())
     if spacing > 0.5 * seconds:
         notes.append(
-            f"{scope}: readings lie {number(spacing)} s apart, the run lasts {number(seconds)} s: "
-            "its own ups and downs are not seen"
+            f"{scope}: a reading every {number(spacing)} s in a run of {number(seconds)} s: "
+            "variation within the run is not resolved"
         )
     joules = sum(e.joules for e in used.values())
     deviation = float(np.hypot(np.sqrt(sum(e.deviation**2 for e in used.values())), GAIN_SD * joules))

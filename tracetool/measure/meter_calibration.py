@@ -95,7 +95,7 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
             out += weight * window_j / (back - front)
         return out
 
-    still = BadInput("power hardly changed beside the meter", "run a load that comes and goes")
+    still = BadInput("power hardly changed while the meter logged", "run a load that varies")
     if float(np.ptp(metered_w(np.zeros(2)))) < _LEAST_SWING_W:
         raise still
 
@@ -121,7 +121,7 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
 def _checked(gain_fit: MeteredGain, shown: Floats, field: str) -> MeteredGain:
     """Return a fit that is plausible; raise BadInput where log and meter do not belong together."""
     if not gain_fit.miss_w**2 < (1.0 - _LEAST_SHARE) * float(np.var(shown)):
-        raise BadInput(f"{field} does not follow the meter", "check that both saw one GPU at one time")
+        raise BadInput(f"{field} does not follow the meter", "check that both are of the same GPU and time")
     if not _GAINS[0] < gain_fit.gain < _GAINS[1]:
         raise BadInput(
             f"{field} would show {gain_fit.gain:.3g} of the meter's power",

@@ -66,13 +66,15 @@ def _base(anchor: Anchor, read: Bools, gpu: Gpu, power: PowerCalibration) -> lis
     lowered = with_base_under(power, gpu, power_w, clock_mhz, share)
     if lowered is power:
         refuted = (
-            f"{int(under.sum())} measured powers lie under the calibrated base: there the base is lowered"
+            f"{int(under.sum())} measured powers are below the calibrated base power, which is lowered there"
         )
         return [refuted] if under.any() else []
     least = int(np.argmin(power_w / base))
     to = float(idle_power_w(gpu, clock_mhz[least : least + 1], lowered, memory_share=share[least])[0])
-    refuted = f"a measured {power_w[least]:.3g} W lies under the base of {base[least]:.3g} W taken for "
-    return [f"{refuted}{gpu.name}, which nobody measured: lowered to {to:.3g} W"]
+    refuted = (
+        f"base power of {gpu.name} lowered from {base[least]:.3g} to {to:.3g} W, which was not measured: "
+    )
+    return [f"{refuted}a measured power is {power_w[least]:.3g} W"]
 
 
 def _limits(anchor: Anchor, read: Bools, gpu: Gpu, predicted: Prediction, limit_w: float | None) -> list[str]:

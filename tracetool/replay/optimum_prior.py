@@ -56,7 +56,7 @@ class UsualOptimum:
     def note(self) -> str:
         """Return the sentence on the common clock."""
         return (
-            f"least energy is drawn towards {self.clock_mhz:.0f} MHz, the best common clock of measured work "
+            f"prior on the clock of least energy: {self.clock_mhz:.0f} MHz, the best common clock measured "
             f"on GPUs of this kind: {self.reason}"
         )
 
@@ -89,11 +89,14 @@ def usual_optimum(
     anchor = Anchor.of(rows, gpu)
     several = _most(measured_at_several(rows, anchor), time_s)
     if not read:
-        key, reason = ("several" if several else "unread"), "nobody read this GPU's voltage over its clocks"
+        key, reason = (
+            ("several" if several else "unread"),
+            "no reading of this GPU's voltage over its clocks is known",
+        )
     elif _most(anchor.programs(), time_s):
-        key, reason = "program", "one measurement does not show how much of a program's time is its host's"
+        key, reason = "program", "one clock does not show how much of a program's time is the host's"
         if several:
-            reason = "two clocks of a program hardly show where its energy is least"
+            reason = "two clocks of a program hardly determine its clock of least energy"
     else:
         return None
     return UsualOptimum(share * gpu.clock_max_mhz, _PULL[key], reason)

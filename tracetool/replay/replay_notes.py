@@ -47,8 +47,8 @@ def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> lis
     slowed_ms = max(total["slowed_together_ms"] for total in totals)
     if slowed_ms > _WORTH_SAYING_MS:
         notes.append(
-            f"kernels that run at once keep {replays.cap.limit_w:.4g} W together, for which they last "
-            f"{slowed_ms:.3g} ms longer in all"
+            f"kernels that run at once are slowed by {slowed_ms:.3g} ms in all to stay within "
+            f"{replays.cap.limit_w:.4g} W together"
         )
     return notes
 
@@ -73,13 +73,13 @@ def _collective_notes(replays: RunReplay) -> list[str]:
     if not len(met.member):
         several = len(np.unique(replays.work.device[replays.collective])) > 1
         why = "none overlaps one of another device" if several else "only one rank is in the run"
-        return [f"{collectives} collectives keep what they waited for other ranks inside their time: {why}"]
+        return [f"times of {collectives} collectives include their waits for other ranks: {why}"]
     ends = replays.work.end_ns[met.member]
     first, last = np.full((2, len(met.arrival_ns)), np.nan)
     np.fmin.at(first, met.meeting, ends)
     np.fmax.at(last, met.meeting, ends)
     note = (
-        f"{len(met.member)} collectives met in {len(met.arrival_ns)} (by name, size and overlap), "
+        f"{len(met.member)} collectives matched in {len(met.arrival_ns)} groups (by name, size and overlap), "
         f"their ends within {float(np.median(last - first)) * 1e-3:.3g} us in the median"
     )
-    return [note + (f"; {alone} met none and keep their waits" if alone else "")]
+    return [note + (f"; times of {alone} without a match include their waits" if alone else "")]

@@ -51,12 +51,14 @@ class SecondClock:
         now, then = (f"{100 * regret:.1f}" for regret in (self.regret_now, self.regret_then))
         if now == then:
             return (
-                f"one clock measured: the clock of least energy is expected to cost {now} % too much, and a "
-                f"second measurement at {self.clock_mhz:g} MHz, which shows how the time divides, no less"
+                f"measured at one clock: the clock of least energy found here is expected to take {now} % "
+                "more than the true least, and "
+                f"a second measurement at {self.clock_mhz:g} MHz would not reduce that"
             )
         return (
-            f"one clock measured: a second measurement at {self.clock_mhz:g} MHz would cut what the clock of "
-            f"least energy is expected to cost too much from {now} to {then} % and show how the time divides"
+            f"measured at one clock: the clock of least energy found here is expected to take {now} % more "
+            "than the true least, and "
+            f"a second measurement at {self.clock_mhz:g} MHz would reduce that to {then} %"
         )
 
 

@@ -97,7 +97,7 @@ def _together(diff: RunDiff) -> list[str]:
     many = max(m.tests for m in diff.metrics)
     if many == 1:
         return []
-    return [f"The intervals of the {many} limits on families and names hold together (Bonferroni)"]
+    return [f"The intervals of the {many} limits on families and names hold jointly (Bonferroni)"]
 
 
 def _change(metric: Metric) -> str:
@@ -115,7 +115,7 @@ def _setting(diff: RunDiff) -> str:
     least = (
         "the energy cannot be compared"
         if math.isnan(energy.detectable)
-        else f"smallest change this comparison could find: {100 * energy.detectable:.1f} %"
+        else f"smallest detectable change: {100 * energy.detectable:.1f} %"
     )
     return f"{diff.setting} · {runs} · {least}"
 

@@ -64,7 +64,7 @@ def test_readings_after_the_trace_are_not_counted_inside_it() -> None:
         _case(time, np.full(len(time), 100.0), _work(10.0, 10.5)), sensor=replace(SENSOR, window_s=1.0)
     )
     finding = polling(case)
-    assert "5 readings inside the trace and 10 after it that look back on it" in finding.reason
+    assert "5 readings inside the trace and 10 after it whose windows reach into it" in finding.reason
     assert (finding.verdict, finding.value) == ("usable", 15)
 
 

@@ -200,7 +200,7 @@ STEP: dict[str, tuple[Callable[[Logged], Logged], str, str, str]] = {
         lambda c: c.now(pl.lit("SW Thermal Slowdown").alias("throttle_reasons")),
         "throttling", "usable", "back: thermal (software) 100 %",
     ),
-    "never idle": (lambda c: c.only(~_beyond(c, -0.05)), "idle", "usable", "without work"),
+    "never idle": (lambda c: c.only(~_beyond(c, -0.05)), "idle", "usable", "idle power is not known"),
     "another program": (
         lambda c: c.now(pl.when(_beyond(c, 0.0)).then(POWER + 200).otherwise(POWER).alias("power_w")),
         "idle", "usable", "another program",

@@ -217,7 +217,7 @@ def _deconvolution_note(profile: FineProfile, deconvolution: Deconvolution) -> s
     )
     if profile.shape_identifiable:
         error = f"{deconvolution.error:.1%}"
-        return f"{sampler_note}, expected to be {error} off on average ({share} from the samples)"
+        return f"{sampler_note}, with an expected error of {error} on average ({share} from the samples)"
     further = "" if np.isfinite(deconvolution.runs_factor) else "; more runs like these would not help"
     return (
         f"{sampler_note}, but the samples resolve only {share} of it: read the means, not the profile"

@@ -79,7 +79,7 @@ def clock(case: LogCase) -> Finding:
         return Finding("clock", "good", "no trace beside the log")
     around = _covered(case)
     if len(around.readings) < 10 or np.std(around.busy_share()) < _VARIES:
-        reason = "the load is steady: readings cannot place it, the stamps are taken as they are"
+        reason = "the load is steady: readings do not determine the offset, stamps are used as logged"
         return Finding("clock", "good", reason)
     at_zero = _at_stamps(around)
     places = coarse_offsets(around.readings, case.timeline, _REACH_S)
@@ -138,7 +138,7 @@ def drift(case: LogCase) -> Finding:
     third = min(count // 3, _MOST)
     ends = [_stretch(around, 0, third), _stretch(around, count - third, count)]
     if any(np.std(end.busy_share()) < _VARIES for end in ends):
-        return Finding("drift", "good", "the load is steady: no drift can be found")
+        return Finding("drift", "good", "the load is steady: readings do not determine a drift")
     length_s = float(ends[1].readings.time_s.mean() - ends[0].readings.time_s.mean())
     placed = [_offset_of(end, max(5.0 * case.spacing_s, 0.5)) for end in ends]
     moved_s = placed[1][0] - placed[0][0]

@@ -43,7 +43,7 @@ def idle(case: LogCase) -> Finding:
         return Finding("idle", "unusable", "no reading under load")
     load_w = float(np.median(under_load))
     if not len(quiet):
-        reason = "no reading without work: what idle draws is left open (log some seconds more)"
+        reason = "no reading while idle, so idle power is not known: log some seconds before or after"
         return Finding("idle", "usable", reason)
     idle_w = float(np.median(quiet))
     if load_w < _RISE * idle_w:
@@ -128,10 +128,10 @@ def sensor(case: LogCase) -> Finding:
         how = "assumed, the log alone cannot show it" if case.timeline is None else "by the log alone"
         return Finding("sensor", "usable", f"{reason} ({how}): name the GPU with --gpu", window_ms, "ms")
     if case.candidates > 1 and case.timeline is None:
-        how = "assumed: its column does not say which reading it is, and the log alone cannot show it"
+        how = "assumed: its column does not state which reading it is, and the log alone cannot show it"
         return Finding("sensor", "usable", f"{reason} ({how})", window_ms, "ms")
     if np.isfinite(one.window_s) and one.window_s < 0.9 * case.spacing_s:
         reason += f": sees {100 * one.window_s / case.spacing_s:.0f} % of the time"
     if case.candidates > 1:
-        reason += ", as the log fits best: its column does not say which reading it is"
+        reason += ", the one the log fits best: its column does not state which reading it is"
     return Finding("sensor", "good", reason, window_ms, "ms")

@@ -28,7 +28,7 @@ _HIGH, _HIGH_S = 0.5, 1.0
 def coverage(case: LogCase) -> Finding:
     """Share of the work's time that the log covers."""
     if case.timeline is None:
-        return Finding("coverage", "good", "no trace beside the log: nothing to cover")
+        return Finding("coverage", "good", "no trace was given with the log")
     start_s, end_s = case.log.time_s[0] - case.spacing_s, case.log.time_s[-1] + case.spacing_s
     begin, end = case.timeline.busy(np.array([start_s, end_s]))
     whole_s = float(case.timeline.busy.value_s[-1])
@@ -81,15 +81,15 @@ def polling(case: LogCase) -> Finding:
     verdict = graded(-count, -_FEW - 0.5, -_TOO_FEW - 0.5)
     if verdict != "good":
         where = "the trace" if case.timeline is not None else "the log"
-        after = f" and {count - inside} after it that look back on it" if count > inside else ""
+        after = f" and {count - inside} after it whose windows reach into it" if count > inside else ""
         reason = f"{counted(inside, 'reading')} inside {where}{after}: log longer or faster"
         return Finding("polling", verdict, reason, count, "1")
     if case.spacing_s > _SLOW * case.sensor.update_s and case.spacing_s > _SLOW * case.window_s:
         return Finding(
             "polling",
             "usable",
-            f"polled every {number(1e3 * case.spacing_s)} ms, the sensor looks back on"
-            f" {number(1e3 * case.window_s)} ms: time between goes unseen",
+            f"polled every {number(1e3 * case.spacing_s)} ms, but the sensor averages"
+            f" {number(1e3 * case.window_s)} ms: the time between is not measured",
             1e3 * case.spacing_s,
             "ms",
         )
@@ -103,12 +103,10 @@ def stamps(case: LogCase) -> Finding:
     steps = np.diff(np.sort(time_ns))
     steps = steps[steps > 0]
     if len(time_ns) < 10 or not len(steps):
-        return Finding("stamps", "good", "too few lines to see how finely they are stamped")
+        return Finding("stamps", "good", "too few lines to determine the resolution of their stamps")
     whole_seconds = bool((time_ns % 1_000_000_000 == 0).all())
     if whole_seconds and case.readings.update_s < 1.0:
-        return Finding(
-            "stamps", "usable", "stamped in whole seconds: readings lie up to 1 s off", 1000.0, "ms"
-        )
+        return Finding("stamps", "usable", "stamped in whole seconds: an error of up to 1 s", 1000.0, "ms")
     return Finding("stamps", "good", "stamped finely enough", float(steps.min()) / 1e6, "ms")
 
 

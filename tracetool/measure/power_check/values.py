@@ -71,7 +71,7 @@ def quantization(case: LogCase) -> Finding:
     """How fine the values are."""
     step_w = resolution_w(case)
     if not np.isfinite(step_w):
-        return Finding("quantization", "good", "one value: its resolution cannot be seen")
+        return Finding("quantization", "good", "one value only: its resolution is not known")
     share = step_w / max(float(np.median(case.readings.power_w)), 1e-9)
     reason = f"values in steps of {number(step_w)} W"
     return Finding("quantization", graded(share, *_COARSE), reason, step_w, "W")
@@ -109,7 +109,9 @@ def counter(case: LogCase) -> Finding:
     compared = check_counter(case.log)
     if compared is None:
         held = bool(np.isfinite(case.log.counter_j).any())
-        reason = "too little of the energy counter to check it" if held else "no energy counter in the log"
+        reason = (
+            "too few readings of the energy counter to check it" if held else "no energy counter in the log"
+        )
         return Finding("counter", "good", reason)
     alone = compared.ratio is None
     if compared.usable:

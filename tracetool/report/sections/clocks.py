@@ -29,11 +29,11 @@ def clocks(page: RunPage) -> Section | None:
     slower = 100 * (sweep.time_ms[best] / sweep.time_ms[start] - 1)
     word = "more" if slower >= 0 else "less"
     sentence = (
-        f"At {sweep.clock_mhz[best]:.0f} MHz this run would take {saved:.1f} % less energy"
+        f"Predicted: at {sweep.clock_mhz[best]:.0f} MHz this run would take {saved:.1f} % less energy"
         f" (90 %: {low:.1f} to {high:.1f} %) than at {sweep.clock_mhz[start]:.0f} MHz"
-        f" and {abs(slower):.1f} % {word} time, says the model."
+        f" and {abs(slower):.1f} % {word} time."
         if best != start
-        else f"The recorded clock, {sweep.clock_mhz[start]:.0f} MHz, takes the least energy, says the model."
+        else f"Predicted: the recorded clock, {sweep.clock_mhz[start]:.0f} MHz, takes the least energy."
     )
     on_front = front(sweep.time_ms, sweep.energy_j)
     rows = pl.DataFrame(
