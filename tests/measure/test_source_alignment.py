@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sources.power_worlds import World, make_world
-from tracetool.measure.clock_fit import _PIECES, _pieces
+from tracetool.measure.clock_fit import _MAX_PIECES, _pieces
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.source_alignment import _ambiguous, _Fit, _fit
 from tracetool.measure.timeline import build_timeline
@@ -72,7 +72,7 @@ def test_launches_all_alike_are_few_pieces_of_work(launches: int) -> None:
     start = np.arange(launches) * 0.25
     timeline = build_timeline(start, start + 0.125, np.zeros(launches, np.int64), 1)
     edges_s = _pieces(timeline, 0.5)
-    assert _PIECES / 2 < len(edges_s) <= 2 * _PIECES
+    assert _MAX_PIECES / 2 < len(edges_s) <= 2 * _MAX_PIECES
     assert edges_s[0] == 0.0
     assert edges_s[-1] == pytest.approx(0.125 * launches)
 

@@ -13,25 +13,26 @@ from tracetool.core.interval import Z90
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
 
-#: Correlation by which another place may be worse than the best and still be looked at. [1] A prior.
+#: Correlation by which another offset may be worse than the best and still be examined. [1] A prior.
 RIVAL = 0.1
-#: Other places looked at: each costs a likelihood. [1] A prior.
+#: Other offsets examined: each costs a likelihood. [1] For speed.
 _MOST_PLACES = 8
-#: Places closer than this are one: a peak of correlation is as wide as the sensor's window and the step.
-#: [steps] A prior.
+#: Distance below which two offsets are one: a peak of correlation is as wide as the sensor's window and the
+#: step. [steps] A prior.
 _SAME_PLACE = 3.5
-#: Activity and power that correlate less than this are of different runs, or say nothing; of thousands of
-#: readings so many deviations of random ones are enough, but never less than the second. [1] A prior.
-LEAST_CORRELATION, _ANY_CORRELATION, _CLEAR = 0.5, 0.3, 12.0
-#: Shortest step of places, [s] and cells of the grid they are looked for on, [1] which bound time and memory:
-#: an hour's log beside an hour's trace takes steps of 9 ms. By definition.
+#: Correlation of activity and power below which they are of different runs, or undetermined. [1] A prior.
+LEAST_CORRELATION = 0.5
+#: The same for thousands of readings, where a correlation of this many standard deviations of random readings
+#: is sufficient, but never one below the first number. [1] Priors.
+_ANY_CORRELATION, _CLEAR = 0.3, 12.0
+#: Shortest step of offsets, [s] and cells of the grid they are searched on, [1] which bound time and memory:
+#: an hour's log and an hour's trace take steps of 9 ms. By definition.
 _FINEST_S, _MOST_CELLS = 1e-3, 1 << 21
-#: Readings by which a place of a coarser grid is looked for again. [1] A prior.
+#: Readings by which an offset from a coarser grid is refined. [1] For speed.
 _PART = 2048
-#: Log posterior below the best from which a place is not looked at closer: e^-6 is 1 in 400. [1] A
-#: prior.
+#: Log posterior below the best from which on an offset is not refined: e^-6 is 1 in 400. [1] A prior.
 _WORSE = 6.0
-#: Places of the quick score, and of the score in each round, that are looked at closer. [1] A prior.
+#: Offsets refined after the quick score, and in each round. [1] For speed.
 _QUICK_PLACES, _CLOSER_PLACES = 6, 3
 
 
@@ -48,7 +49,7 @@ class Alignment:
     pivot_s: float = 0.0  # time on the timeline's clock at which the offset is given [s]
 
     def moved(self, at_s: Floats) -> Floats:
-        """Return moments of the timeline on the log's clock. Shape of ``at_s``. [s]"""
+        """Return times of the timeline on the log's clock. Shape of ``at_s``. [s]"""
         return at_s + self.offset_s + self.drift * (at_s - self.pivot_s)
 
     @property

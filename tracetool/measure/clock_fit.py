@@ -1,8 +1,8 @@
 """Offset between two clocks that share no reference, and its uncertainty.
 
-Found from the readings alone: power rises where work starts. What a reading cannot show (which of the
-sensors a GPU may have, how old it is when it is read, what power each piece of work draws) is not
-assumed but averaged over, so that the interval holds.
+It is estimated from the readings alone: power rises where work starts. What the readings do not determine
+(which of the GPU's possible sensors it has, the age of a reading when it is polled, the power of each piece
+of work) is not assumed but marginalized, so that the interval has its stated coverage.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, query_times, resolve_updates
 from tracetool.measure.timeline import Timeline
 
-#: Readings one likelihood holds: it costs the cube of their number.
-_MOST = 240
-#: Pieces of work with a power of their own.
-_PIECES = 60
-#: Offsets tried first.
+#: Readings in one likelihood, which costs the cube of their number. [1] For speed.
+_MAX_READINGS = 240
+#: Pieces of work with a power of their own at most. [1] For speed.
+_MAX_PIECES = 60
+#: Offsets tried first, and rounds of refinement. [1] Priors.
 _POINTS, _ROUNDS = 49, 6
-#: Power wanders within a piece of work: its readings share what the model misses, and count less. [1]
-_WORTH = 0.5
-#: Moments within its period at which a reading may have been made.
+#: Weight of the log likelihood: power varies within a piece of work, which correlates residuals. [1] A prior.
+_WEIGHT = 0.5
+#: Ages within an update period that a reading may have when it is polled. [1] A prior.
 _AGES = 5
-#: An edge of power lies this far from its stamps: regulators smooth it, lines are stamped early or late. [s]
+#: Standard deviation between an edge of power and its stamps: regulators smooth it, and lines are stamped
+#: early or late. [s] A prior.
 _EDGE_SD_S = 0.002
-#: Likely places whose noise is estimated.
-_PLACES = 3
-#: Prior variance: the level and the swing of power, over the readings'.
+#: Likely offsets at which the noise is estimated. [1] A prior.
+_NOISE_OFFSETS = 3
+#: Prior variance of level and swing of power, over the variance of the readings. [1] A prior, all but flat.
 _FLAT = 100.0
-#: Stamps of one log scatter by this much between its parts. [s]
+#: Standard deviation of stamps between the parts of one log. [s] A prior.
 _PART_SD_S = 0.001
-#: Shares of the readings' spread that the model starts from: pieces' powers, slow change, window, reading.
+#: Starting values, as shares of the readings' deviation: powers of pieces, slow change, window, reading. [1]
+#: Priors.
 _START = np.log([0.25, 0.1, 0.05, 0.05])
 
 
@@ -52,9 +54,9 @@ class ClockFit:
 
     alignment: Alignment
     sensor: Sensor  # the likeliest
-    likelihood_sd_s: float  # what the readings leave open [s]
-    sampling_sd_s: float  # what the polls leave open of when readings were made [s]
-    stamp_sd_s: float  # what two stamps of one event differ by [s]
+    likelihood_sd_s: float  # standard deviation from the likelihood of the readings [s]
+    sampling_sd_s: float  # from the unknown age of readings when they are polled [s]
+    stamp_sd_s: float  # from two stamps of one event [s]
 
 
 def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -> ClockFit | None:
@@ -67,7 +69,7 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     timeline : Timeline
         Activity of the device, already within a few updates of the log.
     sensors : list of Sensor
-        What the GPU may have: each is tried, and counts as the readings bear it out.
+        Possible sensors of the GPU; each is tried and weighted by its evidence.
 
     Returns
     -------
@@ -76,9 +78,9 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
 
     Notes
     -----
-    Three errors add in squares: what the likelihood of the readings leaves open, with the sensors
-    weighed by their evidence; when within its period a reading was made, where the polls do not show
-    it; and what reading and stamping take (``CLOCK_SD_S``).
+    Three errors add in quadrature: the width of the likelihood, over sensors weighted by their evidence; the
+    unknown age of a reading, where polls do not determine it; and the time that reading and stamping take
+    (``CLOCK_SD_S``).
     """
     counted = counter_readings(log, sensors[0].update_s) if log.field == "counter" else None
     if counted is not None:
@@ -94,8 +96,8 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
         fits.append((evidence, joined, sensor, sampled))
     if not fits:
         return None
-    borne_out = np.array([e for e, *_ in fits])
-    weight = np.exp(borne_out - borne_out.max())
+    log_evidence = np.array([e for e, *_ in fits])
+    weight = np.exp(log_evidence - log_evidence.max())
     weight /= weight.sum()
     offset = np.array([a.offset_s for _, a, *_ in fits])
     offset_sd_s = np.array([a.offset_sd_s for _, a, *_ in fits])
@@ -112,10 +114,10 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
 def age_sd(readings: Readings) -> float:
     r"""Return the standard deviation of the mean age of readings from half a period. [s]
 
-    Readings polled too seldom to show their updates are taken to be of any age up to a period. Polls in
-    step with the updates are all of one age: then the mean is as unsure as a single reading's,
-    :math:`T/\sqrt{12}`. Between the two lies how evenly the polls fall into the period, over periods
-    within 1 % of the nominal one.
+    Readings polled too rarely to show the sensor's updates may be of any age up to a period. Polls in step
+    with the updates all have the same age, so that the mean is as uncertain as a single one,
+    :math:`T/\sqrt{12}`; polls that are spread evenly over the period average it out. Periods within 1 % of
+    the nominal one are tried.
     """
     if readings.jitter_s <= 0.0:
         return 0.0
@@ -129,11 +131,11 @@ def age_sd(readings: Readings) -> float:
 def _placed(readings: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:
     """Return the log evidence of a sensor and the alignment of its readings; a long log in three parts."""
     count = len(readings)
-    cuts = [0, count] if count < 3 * _MOST else np.linspace(0, count, 4).astype(int).tolist()
+    cuts = [0, count] if count < 3 * _MAX_READINGS else np.linspace(0, count, 4).astype(int).tolist()
     evidence, alignments, at = 0.0, [], []
     for a, b in pairwise(cuts):
         third = replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
-        stretch = busiest_part(third, timeline, _MOST)
+        stretch = busiest_part(third, timeline, _MAX_READINGS)
         drifted_s = _drifted(stretch, timeline, boxes, float(np.ptp(readings.time_s)))
         value, alignment = _place_stretch(stretch, timeline.shifted(drifted_s), boxes)
         evidence += value
@@ -160,7 +162,7 @@ def _drifted(stretch: Readings, timeline: Timeline, boxes: Boxes, span_s: float)
         return 0.0
     tried = stretch.update_s * _steps(3.0 * drift_s / stretch.update_s)
     explained = offset_correlations(stretch, timeline, tried, boxes.length_s)
-    worth = _WORTH * len(stretch) * min(1.0, stretch.update_s / boxes.length_s)
+    worth = _WEIGHT * len(stretch) * min(1.0, stretch.update_s / boxes.length_s)
     value = -0.5 * worth * np.log1p(-(np.clip(explained, 0.0, 0.999) ** 2)) - 0.5 * (tried / drift_s) ** 2
     return float(tried[int(np.argmax(value))])
 
@@ -180,7 +182,7 @@ def _place_stretch(stretch: Readings, timeline: Timeline, boxes: Boxes) -> tuple
     def score(x: float) -> float:
         if x not in log_likelihoods:
             busy, timing = model.busy(x)
-            log_likelihoods[x] = _WORTH * float(
+            log_likelihoods[x] = _WEIGHT * float(
                 np.logaddexp.reduce([model.likelihood(busy, timing, s) for s in shares])
             )
         return log_likelihoods[x]
@@ -194,7 +196,7 @@ def _separate_peaks(values: Floats) -> list[int]:
     """Return the places of the highest values, no two adjacent."""
     candidates = values.copy()
     out = []
-    for _ in range(_PLACES):
+    for _ in range(_NOISE_OFFSETS):
         at = int(np.argmax(candidates))
         if not np.isfinite(candidates[at]):
             break
@@ -223,7 +225,7 @@ class _Model:
         span = max(float(np.ptp(stretch.time_s)), 1e-3)
         apart = np.abs(stretch.time_s[:, None] - stretch.time_s[None, :])
         spread = max(float(np.std(stretch.power_w)), 1e-3)
-        edges = _pieces(timeline, max(span / _PIECES, 0.5 * stretch.update_s))
+        edges = _pieces(timeline, max(span / _MAX_PIECES, 0.5 * stretch.update_s))
         return cls(
             (stretch.power_w - stretch.power_w.mean()) / spread, stretch.time_s, boxes, timeline,
             edges[:-1], edges[1:], np.exp(-apart / span),
@@ -284,9 +286,9 @@ def _pieces(timeline: Timeline, longest_s: float) -> Floats:
     """Return the busy time at which one piece of work ends and the next begins. Shape (p + 1,). [s]"""
     total = float(timeline.busy.value_s[-1]) if len(timeline.busy.value_s) else 0.0
     cuts = timeline.busy(timeline.off_start_s[np.isfinite(timeline.off_start_s)])
-    even = np.arange(0.0, total, max(longest_s, total / _PIECES))
+    even = np.arange(0.0, total, max(longest_s, total / _MAX_PIECES))
     edges_s = np.unique(np.concatenate([[0.0, total], cuts, even]).clip(0.0, total))
-    while len(edges_s) > 2 * _PIECES:  # the shortest pieces join their neighbors
+    while len(edges_s) > 2 * _MAX_PIECES:  # the shortest pieces join their neighbors
         short = np.diff(edges_s) < np.quantile(np.diff(edges_s), 0.25)
         if not short[:-1].any():  # all alike, as of work that repeats to the nanosecond: two at a time
             short[::2] = True

@@ -1,7 +1,7 @@
 """Offset of a log from its timeline and length of its sensor's window, fitted together.
 
-A window that is taken too long and a timeline that is moved explain readings alike, and a load in step with
-the sensor's updates is explained by several places: what is open of them is one joint question.
+A window that is too long and a timeline that is shifted explain the readings equally well, and a load in step
+with the sensor's updates is explained at several offsets: their uncertainty is one joint posterior.
 """
 
 from __future__ import annotations
@@ -21,39 +21,46 @@ from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
 from tracetool.measure.window_length import NOISE, compact_classes
 
-#: Offsets tried, over this many deviations either side; windows tried, from the usual one, in deviations:
-#: GPUs' are rarely longer.
+#: Offsets tried, over this many prior standard deviations either side. [1] Priors.
 _OFFSETS, _REACH = 73, 3.0
+#: Window lengths tried, over this range about the usual one, in prior standard deviations. [1] Priors:
+#: windows of GPUs are rarely longer than usual.
 _LENGTHS, _LENGTH_REACH = 17, (-2.5, 0.4)
-#: Parts each promising cell is cut into, how often, and log likelihood below the best from which it is none.
+#: Parts along each axis that a likely cell of the grid is divided into, rounds of division, and log
+#: likelihood below the best from which on a cell is not divided. [1] Priors.
 _FINER, _ROUNDS, _WORSE = 3, 3, 9.0
-#: Cells looked at, and how many of them are so broad a posterior that finer ones say no more.
+#: Cells divided at most, and cells from which on the posterior is broad enough to end. [1] For speed.
 _MOST_CELLS, _FEW_CELLS = 200, 30
-#: Two clocks of one machine drift apart by this much per second. [1] A period that polls show roughly adds to
-#: it: updates are taken to be regular. Drifts tried, over so many deviations, and those tried first where the
-#: ends of the log move by more than a step of offsets.
-DRIFT_SD, _MOST_DRIFT = 3e-5, 2e-4
+#: Standard deviation of the drift between two clocks of one machine, in seconds per second. [1] A prior; the
+#: error of an update period that polls determine only roughly adds to it, because updates are taken to be
+#: regular.
+DRIFT_SD = 3e-5
+#: Drift at most. [1] A prior.
+_MOST_DRIFT = 2e-4
+#: Drifts tried, over this many standard deviations either side, and those tried first where the ends of the
+#: log move by more than a step of offsets. [1] Priors.
 _DRIFTS, _DRIFT_REACH, _DRIFTS_FIRST = 9, 2.25, 3
-#: Part of the log likelihood that counts. Its noise is one for all readings and every launch of a class draws
-#: alike in it: at full count, places under work in step with the updates lay twice as far off as stated.
-_COUNT = 0.4
-#: Classes distinguished here, the busiest; others count as one.
+#: Weight of the log likelihood. [1] The likelihood takes one noise for all readings and equal power for all
+#: launches of a class: measured on simulated GPUs with work in step with the updates, errors of the offset
+#: were twice the stated ones at a weight of 1.
+_WEIGHT = 0.4
+#: Classes of work distinguished, those of most time; the others count as one. [1] For speed.
 _CLASSES = 24
-#: Steps of the strips readings are prepared on within a step of offsets.
+#: Steps within a step of offsets at which the design of readings is computed. [1] For speed.
 _STRIP = 6
-#: Places worked on at once.
-_TOGETHER = 64
-#: Logs whose place is remembered: several commands ask for that of one log, and it is most of their work.
-_REMEMBERED = 16
+#: Places of the grid computed at once. [1] For memory.
+_AT_ONCE = 64
+#: Logs whose placement is cached, because several commands ask for the same one. [1] For speed.
+_CACHED = 16
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Posterior of offset, window and drift: p places, their weights summing to 1."""
+    """Posterior of offset, window and drift on p grid points, with weights that sum to 1."""
 
     at: Floats  # (p, 3) offset to add to the timeline [s], window [s], drift [1]
     weight: Floats  # (p,)
-    cell: Floats  # (3,) what each place stands for
+    cell: Floats  # (3,) size of a grid cell [s], [s], [1]
     pivot_s: float  # time on the timeline's clock at which the offsets hold [s]
 
     @property
@@ -141,8 +148,8 @@ class _Likelihood:
         spread = max(float(np.std(self.power_w)), 0.3)
         noise = (NOISE * spread)[:, None, None] ** 2
         n, rank = len(self.power_w), self.root.shape[1]
-        for first in range(0, len(at), _TOGETHER):
-            batch = slice(first, first + _TOGETHER)
+        for first in range(0, len(at), _AT_ONCE):
+            batch = slice(first, first + _AT_ONCE)
             offset, window, drift = at[batch].T[:, :, None]
             moved = offset + drift * self.away_s
             rows = np.zeros((*moved.shape, len(self.mean_w)))
@@ -195,7 +202,7 @@ def place_log(
     key = digest.digest()
     placement = _placed.get(key)
     if placement is None:
-        while len(_placed) >= _REMEMBERED:
+        while len(_placed) >= _CACHED:
             _placed.pop(next(iter(_placed)), None)
         placement = _place_log(readings, timeline, sensor, around_s, prior_sd_s)
         _placed[key] = placement
@@ -215,7 +222,7 @@ def _place_log(
         low, high = sensor.window_s + np.array(_LENGTH_REACH) * sensor.window_sd_s
         lengths = np.linspace(max(low, 0.2 * sensor.window_s), high, _LENGTHS)
         length_step = float(lengths[1] - lengths[0])
-    worth = _COUNT * min(1.0, readings.update_s / sensor_boxes(sensor, readings.jitter_s).length_s)
+    worth = _WEIGHT * min(1.0, readings.update_s / sensor_boxes(sensor, readings.jitter_s).length_s)
     likelihood = _prepared(readings, timeline, sensor, offsets, lengths, step / _STRIP, drift_sd)
     center = np.array([around_s, sensor.window_s, 0.0])
     deviation = np.array([prior_sd_s, sensor.window_sd_s or np.inf, drift_sd])

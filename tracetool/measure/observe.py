@@ -24,27 +24,35 @@ from tracetool.measure.readings import Readings, query_times, resolve_updates, u
 from tracetool.measure.timeline import Timeline
 from tracetool.measure.window_length import class_likelihood, compact_classes, fit_window
 
-#: Log likelihood by which another sensor, or place, must explain a log better than the likeliest one. [1] A
-#: prior: odds of 20,000 to 1.
+#: Log likelihood by which another sensor, or offset, must exceed that of the first candidate. [1] A prior:
+#: odds of 20,000 to 1.
 DECISIVE = 10.0
-#: A period this much longer or shorter is another sensor's (logarithm of the ratio).
+#: Absolute logarithm of the ratio of two update periods from which on they are of different sensors. [1] A
+#: prior.
 _NEAR_PERIOD = 0.3
-#: Readings from which on classes' powers can place a log, and offsets tried for it.
-_FEW, _FINE = 60, 37
-#: Readings that do: their joint likelihood costs the cube of their number.
-_ENOUGH = 180
-#: Part of the levels' log likelihood that counts for an offset. Levels cannot follow power that changes
-#: inside a block, and readings in a row then miss alike: on 48 invented GPUs under a square wave
-#: offsets lay five standard deviations off at full count, and one at this.
-_LEVELS_COUNT = 0.25
-#: Readings used to find the offset: more would only take longer.
-_MOST = 250
-#: A window is all of the time between updates from this share on; places of updates against the load that are
-#: tried; and share of the busy time they must leave open for places and windows to be fitted together.
-_WHOLE, _PLACES, _IN_STEP = 0.9, 12, 0.01
-#: Power at the GPU's input follows activity by this much: regulators and input filter smooth it. [s]
+#: Readings from which on the powers of classes determine an offset. [1] A prior.
+_FEW = 60
+#: Offsets tried with them. [1] A prior.
+_CLASS_OFFSETS = 37
+#: Readings used with them: the joint likelihood costs the cube of their number. [1] For speed.
+_CLASS_READINGS = 180
+#: Weight of the power levels' log likelihood for an offset. [1] Levels cannot follow power that varies inside
+#: a block, which correlates the residuals of successive readings: measured on 48 simulated GPUs under a
+#: square wave, offsets were wrong by five standard deviations at a weight of 1, and by one at this weight.
+_LEVELS_WEIGHT = 0.25
+#: Readings used for an offset otherwise. [1] For speed.
+_MAX_READINGS = 250
+#: Share of the update period from which on a window counts as covering all of it. [1] A prior.
+_WHOLE = 0.9
+#: Phases of the updates against the load that are tried. [1] A prior.
+_PHASES = 12
+#: Relative change of the busy time in windows over these phases from which on the load counts as in step with
+#: the updates, and offset and window are fitted together. [1] A prior.
+_IN_STEP = 0.01
+#: Delay of power at the GPU's input behind activity: regulators and input filter smooth it. [s] A prior.
 LAG_S = 0.002
-#: Two stamps of one host clock differ by what reading the sensor takes and by the launch. [s]
+#: Standard deviation between two stamps of one host clock, from reading the sensor and from the launch. [s] A
+#: prior.
 CLOCK_SD_S = 0.004
 
 
@@ -58,8 +66,8 @@ class Observation:
     boxes: Boxes
     alignment: Alignment
     timeline: Timeline  # moved to the log
-    window_sd_s: float = 0.0  # what the log leaves open of the sensor's window [s]
-    placement: Placement | None = None  # both together, where one stretch of readings determined them
+    window_sd_s: float = 0.0  # standard deviation of the sensor's window, given the log [s]
+    placement: Placement | None = None  # posterior of offset and window where they were fitted together
 
     def levels(
         self, offset_s: float = 0.0, ratio: Floats | None = None, like: Levels | None = None
@@ -73,8 +81,8 @@ class Observation:
         return fit_levels(self.readings, moved, self.boxes, ratio=ratio, like=like)
 
 
-def busiest_part(readings: Readings, timeline: Timeline, most: int = _MOST) -> Readings:
-    """Return at most ``most`` readings in a row, where activity comes and goes most."""
+def busiest_part(readings: Readings, timeline: Timeline, most: int = _MAX_READINGS) -> Readings:
+    """Return at most ``most`` successive readings, where activity varies most."""
     if len(readings) <= most:
         return readings
     edges = timeline.busy(readings.time_s)
@@ -104,7 +112,7 @@ def observe(
     sensors : list of Sensor
         Candidates, likeliest first; the log chooses where it can.
     prior_sd_s, around_s : float
-        How far, and about where, the two clocks may lie apart. [s]
+        Prior of the offset between the two clocks: standard deviation and mean. [s]
 
     Raises
     ------
@@ -133,7 +141,7 @@ def observe(
         return Observation(log.field, sensor, readings, boxes, fixed, timeline)
     open_s = float(np.hypot(prior_sd_s, readings.grid_sd_s))
     placement = _place(readings, timeline, sensor, around_s, open_s)
-    if placement is not None and len(readings) < 3 * _MOST:
+    if placement is not None and len(readings) < 3 * _MAX_READINGS:
         joined = placement.alignment
         sensor = replace(sensor, window_s=float(placement.mean[1]))
         boxes = sensor_boxes(sensor, readings.jitter_s)
@@ -147,16 +155,17 @@ def observe(
         window_sd_s = float(placement.deviation[1])
         boxes = sensor_boxes(sensor, readings.jitter_s)
     elif sensor.window_sd_s > 0:
-        busiest = busiest_part(readings, timeline, _ENOUGH)
+        busiest = busiest_part(readings, timeline, _CLASS_READINGS)
         margin = boxes.reach_s + 2.0 + open_s * 4.0
         near = timeline.within(float(busiest.time_s[0]) - margin, float(busiest.time_s[-1]) + margin)
         sensor, window_sd_s = fit_window(
-            busiest, compact_classes(near), sensor, around_s=around_s, prior_sd_s=open_s, worth=_LEVELS_COUNT
+            busiest, compact_classes(near), sensor, around_s=around_s, prior_sd_s=open_s, worth=_LEVELS_WEIGHT
         )
         boxes = sensor_boxes(sensor, readings.jitter_s)
     settled = replace(sensor, window_sd_s=0.0)
     at = np.array([float(stretch.time_s.mean()) for stretch in stretches])
-    drifted_s = DRIFT_SD * np.abs(at - at.mean())  # ends of a long log lie further off than stamps do
+    # at the ends of a long log, drift exceeds the error of stamps
+    drifted_s = DRIFT_SD * np.abs(at - at.mean())
     alignments = [
         _align_stretch(stretch, timeline, settled, around_s, float(np.hypot(open_s, aside_s)))
         for stretch, aside_s in zip(stretches, drifted_s, strict=True)
@@ -169,10 +178,10 @@ def observe(
 def _place(
     readings: Readings, timeline: Timeline, sensor: Sensor, around_s: float, open_s: float
 ) -> Placement | None:
-    """Place a log of several classes of work by the likelihood of a stretch of it; None where that cannot."""
+    """Return the posterior of offset and window from a part of the log; None where not determined."""
     if sensor.kind != "boxcar" or len(readings) <= _FEW:
         return None
-    busiest = busiest_part(readings, timeline, _MOST)
+    busiest = busiest_part(readings, timeline, _MAX_READINGS)
     reach = sensor.window_s + 3.0 * sensor.window_sd_s + abs(around_s) + 4.0 * open_s + 2.0
     near = timeline.within(float(busiest.time_s[0]) - reach, float(busiest.time_s[-1]) + reach)
     if len(np.unique(near.label)) < 2 or _open_share(busiest, near, sensor) < _IN_STEP:
@@ -181,7 +190,7 @@ def _place(
 
 
 def _open_share(stretch: Readings, timeline: Timeline, sensor: Sensor) -> float:
-    """Return the part of the busy share in windows that depends on the phase of the updates. [1]"""
+    """Return the relative change of the busy time in windows over the phase of the updates. [1]"""
     if sensor.window_s > _WHOLE * stretch.update_s:
         return 0.0
     work = compact_classes(replace(timeline, label=np.zeros_like(timeline.label), classes=1))
@@ -192,13 +201,13 @@ def _open_share(stretch: Readings, timeline: Timeline, sensor: Sensor) -> float:
     covered = replace(stretch, time_s=stretch.time_s[inside], power_w=stretch.power_w[inside])
     means = [
         float(design(replace(covered, time_s=covered.time_s + place), boxes, work).matrix[:, 0].mean())
-        for place in np.arange(_PLACES) * stretch.update_s / _PLACES
+        for place in np.arange(_PHASES) * stretch.update_s / _PHASES
     ]
     return float(0.5 * np.ptp(means) / max(np.mean(means), 1e-9))
 
 
 def as_boxcar(sensor: Sensor, readings: Readings) -> Sensor:
-    """Return a counter's sensor as the full window its steps are."""
+    """Return a counter's sensor with a window of one whole update period, which each of its steps covers."""
     step = readings.update_s
     return replace(sensor, kind="boxcar", window_s=step, update_s=step)
 
@@ -234,10 +243,10 @@ def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: 
 def _align_stretch(
     stretch: Readings, timeline: Timeline, sensor: Sensor, around_s: float, prior_sd_s: float
 ) -> Alignment:
-    """Align one stretch of readings; they are moved, so that the timeline's integrals are made once.
+    """Align one stretch of readings, by shifting these: integrals of the timeline are computed once.
 
-    Readings whose filters overlap share what the model of power misses, so that their likelihood
-    counts by whole windows.
+    Readings whose windows overlap have correlated residuals, so their likelihood is weighted by the share of
+    a window that is new in each.
     """
     placement = _place(stretch, timeline, sensor, around_s, prior_sd_s)
     if placement is not None:
@@ -252,14 +261,14 @@ def _align_stretch(
 
     several = compact_classes(near)
     if several.classes > 1 and len(stretch) > _FEW:
-        fewer = busiest_part(stretch, near, _ENOUGH)
+        fewer = busiest_part(stretch, near, _CLASS_READINGS)
         return align(
             lambda x: worth * class_likelihood(replace(fewer, time_s=fewer.time_s - x), several, boxes),
             around_s=around_s,
             prior_sd_s=prior_sd_s,
-            points=_FINE,
+            points=_CLASS_OFFSETS,
         )
-    worth *= _LEVELS_COUNT
+    worth *= _LEVELS_WEIGHT
     return align(
         lambda x: worth * fit_levels(moved(x), near, boxes).log_likelihood,
         quick=lambda offsets_s: worth * log_likelihoods(stretch, near, boxes, offsets_s),
@@ -269,9 +278,9 @@ def _align_stretch(
 
 
 def _thirds(readings: Readings) -> list[Readings]:
-    """Cut a long log into three, so that a drift of its clock shows."""
+    """Cut a long log into three parts, from which a drift of its clock is estimated."""
     n = len(readings)
-    if n < 3 * _MOST:
+    if n < 3 * _MAX_READINGS:
         return [readings]
     cuts = np.linspace(0, n, 4).astype(np.int64)
     return [

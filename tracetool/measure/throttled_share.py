@@ -15,19 +15,23 @@ from tracetool.core.number_text import counted
 from tracetool.measure.power_check.conditions import THROTTLE_REASONS, reason_bits
 from tracetool.measure.timeline import Timeline
 
-#: Readings further apart than this many usual periods leave the time between them open. [1]
-_MOST_PERIODS: Final = 5.0
-#: A clock this far below the highest one under load is lowered; two steps of a driver are less. [1]
+#: Median polling intervals between two readings beyond which the time between them counts as unknown. [1] A
+#: prior.
+_MAX_INTERVALS: Final = 5.0
+#: Ratio to the highest clock under load below which a clock counts as lowered. [1] A prior: two clock steps
+#: of a driver are less than 3 %.
 _LOWERED: Final = 0.97
-#: A power from this share of the limit on is at it: governors regulate one or two per cent under it. [1]
+#: Share of the limit from which on power counts as being at it. [1] A prior: governors regulate one or two
+#: per cent below it.
 _AT_LIMIT: Final = 0.95
-#: By what power of the clock a kernel's power moves where the voltage follows the clock: frequency times
-#: voltage squared, of which static power has its part. [1] (prior)
-_POWER_OF_CLOCK: Final = 2.0
-#: A clock is one of work where activity filled this share of so long a time before it. [1], [s] (priors)
+#: Exponent of a kernel's power over its clock where the voltage follows the clock. [1] A prior: frequency
+#: times voltage squared would give 3 for dynamic power alone; static power lowers it.
+_CLOCK_EXPONENT: Final = 2.0
+#: Share of the time before a reading that activity must fill for its clock to be one of work. [1] A prior.
 _FILLED: Final = 0.9
+#: That time. [s] A prior.
 _BEFORE_S: Final = 0.05
-#: Shares of a class's time that the log has to cover. [1]
+#: Share of a class's time that the log has to cover. [1] A prior.
 _COVERED: Final = 0.5
 
 
@@ -44,7 +48,7 @@ class ThrottleLog:
         """Return which times between two readings, shape (r - 1,), are short enough to be known."""
         step = np.diff(self.time_s)
         usual = float(np.median(step[step > 0])) if (step > 0).any() else 0.0
-        return np.asarray(step <= _MOST_PERIODS * usual)
+        return np.asarray(step <= _MAX_INTERVALS * usual)
 
     def spans(self) -> tuple[Ints, Ints]:
         """Return spans with a lowered clock: places of the first reading of each, and of the one it ends at.
@@ -140,7 +144,7 @@ def moved_by_clock(telemetry: pl.DataFrame, device: int, origin_ns: int, timelin
     if at_work.sum() < 2:
         return 0.0
     clock = np.log(rows["clock_mhz"].to_numpy()[at_work])
-    return _POWER_OF_CLOCK * 1.4826 * float(np.median(np.abs(clock - np.median(clock))))
+    return _CLOCK_EXPONENT * 1.4826 * float(np.median(np.abs(clock - np.median(clock))))
 
 
 def throttled_time(log: ThrottleLog, timeline: Timeline) -> ThrottledTime:
