@@ -4,8 +4,9 @@ The GPU and its loggers are those of ``tests/measure/invented_gpu.py``, which im
 1 ms sampler with a clock of its own that jitters and drifts, warm-up executions that overshoot, a slow rise
 from steady execution (SSE) to steady power (SSP), runs of unusual length. Prints errors per execution time
 at the paper's run counts (an averaging sampler with components and without) beside energy shared out by time
-and by a model that is 15 % off, whether the runs the tool asks for do bring the profile to 3 %, the 50-run
-trend, times of interest, and the directions of the paper's interleaving figure.
+and by a model that is 15 % off, how often the 90 % intervals of means hold (SSE, SSP of a run's last
+execution, SSP where power settles), whether the runs the tool asks for do bring the profile to 3 %, the
+50-run trend, times of interest, and the directions of the paper's interleaving figure.
 
     python benchmarks/fingrav.py [SEEDS]
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from tracetool.measure.fingrav.campaign_tables import fit_clock
+from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.executions import in_runs
 from tracetool.measure.fingrav.guidance import guidance
 from tracetool.measure.fingrav.interleaving import Activities, interleaving
@@ -27,7 +29,7 @@ from tracetool.measure.fingrav.stitch import Samples
 from tracetool.measure.naive_estimates import by_model, by_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.measure.invented_gpu import SHAPE_MEAN, Steps, campaign, gpu_log, shape
+from tests.measure.invented_gpu import PARTS, SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
 
 IDLE_W = 140.0
 #: Execution time [s] and executions per run.
@@ -53,13 +55,26 @@ def _controls(made, log, seed: int) -> tuple[float, float]:
     return by_time(seconds, total)[0] / busy, by_model(seconds, model, total)[0] / busy
 
 
+def _held(found: FineProfile, made: Campaign) -> list[float]:
+    """Share of components whose intervals hold the means of SSE, of a run's end, and of settled power."""
+    truth = (("sse", made.sse_w), ("ssp", made.end_w), ("ssp", made.ssp_w))
+    curves = {(curve.kind, curve.component): curve for curve in found.curves}
+    shares = []
+    for kind, watts in truth:
+        each = [(curve, PARTS.get(name, 1.0)) for (of, name), curve in curves.items() if of == kind]
+        shares.append(float(np.mean([c.mean_low_w <= part * watts <= c.mean_high_w for c, part in each])))
+    return shares
+
+
 def profiles(seeds: int, window_s: float, *, alone: bool = False) -> None:
     how = f"averages {window_s * 1e3:.0f} ms" if window_s else "instantaneous"
     how += ", total power alone" if alone else ""
     print(f"1 ms sampler, {how}: mean error (worst of {seeds} campaigns)")
-    print("  execution runs   profile         SSE mean       SSP mean       SSP by time  by model")
+    print(
+        "  execution runs   profile         SSE mean       SSP mean       SSP by time  by model   means held"
+    )
     for duration, executions in KERNELS:
-        rows = []
+        rows, held = [], []
         runs = guidance(duration).runs
         for seed in range(seeds):
             made = campaign(seed=seed, runs=runs, executions=executions, duration_s=duration)
@@ -71,14 +86,18 @@ def profiles(seeds: int, window_s: float, *, alone: bool = False) -> None:
                 [
                     np.abs(curve.power_w / truth - 1).mean(),
                     abs(found.curve("sse").mean_w / made.sse_w - 1),
-                    abs(curve.mean_w / made.ssp_w - 1),
+                    abs(curve.mean_w / made.end_w - 1),
                     abs(timed / made.ssp_w - 1),
                     abs(modeled / made.ssp_w - 1),
                 ]
             )
+            held.append(_held(found, made))
         mean, worst = np.mean(rows, axis=0), np.max(rows, axis=0)
         shown = "".join(f"{m:6.2%} ({w:5.2%})" for m, w in zip(mean[:3], worst[:3], strict=True))
-        print(f"  {duration * 1e6:6.0f} us {runs:5d}  {shown}   {mean[3]:6.1%}      {mean[4]:6.1%}")
+        shares = " ".join(f"{share:4.0%}" for share in np.mean(held, axis=0))
+        print(
+            f"  {duration * 1e6:6.0f} us {runs:5d}  {shown}   {mean[3]:6.1%}      {mean[4]:6.1%}   {shares}"
+        )
 
 
 def foretold_runs(seeds: int) -> None:

@@ -51,6 +51,7 @@ class Campaign:
     steps: Steps
     sse_w: float  # true mean of the steady execution
     ssp_w: float  # true mean of steady power
+    end_w: float  # true mean of a run's last execution
     duration_s: float
 
 
@@ -70,7 +71,7 @@ def campaign(
     random = np.random.default_rng(seed)
     cells = 40
     u = (np.arange(cells) + 0.5) / cells
-    form = shape(u) / SHAPE_MEAN
+    form = shape(u) / shape(u).mean()
     run, start, end, edges, watts = [], [], [], [0.0], []
     now = 0.01
     warm = np.array([1.3, 1.12, 1.05])
@@ -98,8 +99,13 @@ def campaign(
         Steps(np.array(edges), np.array(watts)),
         power_w * begin_share,
         power_w,
+        power_w * (1.0 - (1.0 - begin_share) * np.exp(-max(executions - 4, 0) / settle)),
         duration_s,
     )
+
+
+#: Components that a logger reports, each a share of the total power.
+PARTS = {"xcd": 0.62, "iod": 0.2, "hbm": 0.12}
 
 
 @dataclass(frozen=True)
@@ -130,9 +136,8 @@ def gpu_log(
     at = np.arange(period_s + window_s, span, period_s)
     at = np.sort(at + random.uniform(-0.02, 0.02, len(at)) * period_s)
     true = steps.now(at) if window_s <= 0 else steps.mean(at, window_s)
-    parts = {"xcd": 0.62, "iod": 0.2, "hbm": 0.12}
     power = {"total": true * (1 + noise * random.standard_normal(len(at)))}
-    for name, share in parts.items():
+    for name, share in PARTS.items():
         power[name] = share * true * (1 + noise * random.standard_normal(len(at)))
     to_gpu = lambda host: (host - 0.3 * span) * (1 + drift) + shift_s  # noqa: E731
     when = np.linspace(0.0, span, points)

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from tracetool.core.errors import BadInput
+from tracetool.measure.fingrav.basis import spline
 from tracetool.measure.fingrav.campaign_tables import fit_clock
 from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.executions import in_runs
 from tracetool.measure.fingrav.profile import fine_profile
+from tracetool.measure.fingrav.settling import _likeliest
 from tracetool.measure.fingrav.stitch import Samples
 
-from ..invented_gpu import SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
+from ..invented_gpu import PARTS, SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
 
 
 def _profiled(made: Campaign, seed: int, *, window_s: float = 0.0) -> FineProfile:
@@ -92,6 +94,31 @@ def test_an_averaging_sampler_is_deconvolved() -> None:
         assert error < 0.03
         assert error < 0.5 * np.abs(curve.mean_w / truth - 1).mean()
         assert np.mean((curve.low_w <= truth) & (truth <= curve.high_w)) > 0.7
+        held = [
+            mean.mean_low_w <= part * watts <= mean.mean_high_w
+            for name, part in {"total": 1.0, **PARTS}.items()
+            for mean in (found.curve("ssp", name),)
+            for watts in (made.end_w, made.ssp_w)
+        ]
+        assert sum(held) >= 6  # of 8; none held settled power, and half a run's end
+
+
+def test_a_time_constant_between_those_tried_leaves_no_error() -> None:
+    """Power settles over 8 executions, 7.87 is the nearest tried at first: 0.15 % of steady power."""
+    made = campaign(seed=0, runs=25, duration_s=500e-6)
+    log = gpu_log(made.steps, seed=50, window_s=1e-3, noise=1e-5)
+    samples = Samples(log.true_s, {"total": log.power_w["total"]}, 1e-3, 1e-3, 1e-7)
+    found = fine_profile(in_runs(made.start_s, made.end_s), samples)
+    assert found.curve("sse").mean_w == pytest.approx(made.sse_w, rel=3e-4)
+    assert found.curve("ssp").mean_w == pytest.approx(made.end_w, rel=3e-4)
+
+
+def test_the_time_constant_of_settling_is_the_likeliest() -> None:
+    away = np.tile(np.arange(40.0), 20)
+    phase = np.random.default_rng(1).uniform(size=len(away))
+    rows = spline(4).at(phase)
+    power = 600.0 + 30.0 * phase - 70.0 * np.exp(-away / 8.0)
+    assert _likeliest(rows, power, away, 39.0) == pytest.approx(8.0, rel=0.04)
 
 
 def test_the_course_of_a_kernel_a_tenth_of_the_samplers_window() -> None:

@@ -14,8 +14,9 @@ from tracetool.measure.fingrav.stitch import Samples
 
 #: A sample that holds more than this of executions outside the golden bin is left out.
 _ODD = 0.1
-#: Time constants of settling tried: a quarter apart, so that none lies far from one.
-_CONSTANTS = 14
+#: Time constants of settling tried: a quarter apart, so that none lies far from one; and in place of one that
+#: explains nearly all, about it.
+_CONSTANTS, _CLOSER = 14, 7
 #: Probe of the windows' place and width, in windows.
 _PROBE = 2e-3
 
@@ -74,6 +75,13 @@ class Windows:
         return replace(
             all_windows, samples=replace(samples, time_s=samples.time_s[near], power_w=near_power_w)
         )
+
+    def about(self, constant: int) -> Windows:
+        """Return these windows with closer time constants, from one before a constant to one after."""
+        each = self.constants
+        apart = each[1] / each[0]
+        closer = np.geomspace(each[constant] / apart, each[constant] * apart, _CLOSER)
+        return replace(self, constants=closer)
 
     def ends(self, place_s: float, width_s: float) -> tuple[_Cuts, _Cuts]:
         """Return begin and end of windows that each end ``place_s`` later and are ``width_s`` long. [s]"""

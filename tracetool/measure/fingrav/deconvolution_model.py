@@ -194,6 +194,11 @@ class Model:
             alike = float(np.clip(np.corrcoef(*clipped)[0, 1], -0.98, 0.98))
         return State(mean, noise, parts_noise, alike, gram, side, weight)
 
+    def share_of_constants(self, state: State) -> Floats:
+        """Return the share of the evidence that each time constant of settling has. Shape (c,)."""
+        each = np.bincount([prior.constant for prior in self.priors], state.weight)
+        return np.asarray(each / each.sum())
+
     def shape_columns(self, chosen: Ints) -> Ints:
         """Return the indices of each block's profile among the chosen unknowns. Shape (blocks, k)."""
         each = (len(chosen) - 2) // self.blocks

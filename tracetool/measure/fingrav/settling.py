@@ -20,32 +20,36 @@ from tracetool.measure.fingrav.trend import Trend, fit_trend
 
 #: Relative change of power below which it is steady.
 POWER_TOLERANCE = 0.02
-#: Time constants tried for power settling, in executions.
-_SETTLE = (1.5, 5.0, 15.0, 50.0)
+#: Shortest time constant of power settling that is tried, the longest as a share of a run, in executions, and
+#: how many: within 7 % of each other in runs of a hundred. Settings.
+_SHORTEST, _LONGEST, _TRIED = 1.5, 0.6, 60
 #: Samples a profile needs; of an averaging sampler those that hold this much of golden executions.
 _FEWEST, _HELD = 5, 0.2
 #: Power where an execution begins and ends, which no sample shows, differs from that beside it by this
 #: share. [1] A prior: kernels fill the GPU and drain it there.
 _EDGE_SD = 0.05
-#: Samples from which on several time constants of settling are fitted.
+#: Samples from which on the time constant of settling is fitted, too.
 _MANY = 60
 
 
-def _constants(sse: int, last: int, simple: bool) -> tuple[float, ...]:
-    """Time constants of settling, in executions, that runs of this length can show."""
-    longest = max(last - sse, 1)
-    constants = [c for c in _SETTLE if c <= longest / 2.0]
-    if not constants or constants[-1] < longest / 2.5:  # short runs: something as slow as they are long
-        constants.append(float(longest))
-    if simple:  # one time constant, a third of the way
-        constants = [longest / 3.0]
-    return tuple(constants)
+def _settling(away: Floats, constant: float, *, slope: bool) -> Floats:
+    """Return columns of power settling, ``away`` executions after SSE. Shape (n, q).
+
+    With ``slope`` a second one for a constant that is a little off: the first's slope in its logarithm.
+    """
+    left = np.exp(-away / constant)
+    return np.stack([left, away / constant * left] if slope else [left], axis=1)
 
 
-def _settling(position: Ints, sse: int, constants: tuple[float, ...]) -> Floats:
-    """Columns of power settling after SSE. Shape (n, q)."""
-    away = np.maximum(position - sse, 0)
-    return np.stack([np.exp(-away / c) for c in constants], axis=1)
+def _likeliest(rows: Floats, power_w: Floats, away: Floats, longest: float) -> float:
+    """Return the time constant of settling with the least squares beside a profile. [executions]"""
+    within, _ = np.linalg.qr(rows)
+    beyond = power_w - within @ (within.T @ power_w)
+    tried = np.geomspace(_SHORTEST, max(_LONGEST * longest, 2.0 * _SHORTEST), _TRIED)
+    left = np.exp(-away[:, None] / tried)
+    left -= within @ (within.T @ left)
+    explained = (beyond @ left) ** 2 / np.maximum((left**2).sum(axis=0), 1e-300)
+    return float(tried[np.argmax(explained)])
 
 
 @dataclass(frozen=True)
@@ -112,18 +116,21 @@ def fit_settling(golden_samples: GoldenSamples) -> dict[str, Fit]:
     golden_pairs = Placed(
         *(getattr(placed, f)[good] for f in ("sample", "execution", "begin", "end", "share"))
     )
-    constants = _constants(sse, last, int(used.sum()) < _MANY)
     owner = np.zeros(count, dtype=np.int64)
     owner[golden_pairs.sample] = executions.run[golden_pairs.execution]
-    settle = _settling(executions.position[golden_pairs.execution], sse, constants)
-    beside = np.zeros((count, settle.shape[1]))
-    np.add.at(beside, golden_pairs.sample, settle * golden_pairs.share[:, None])
+    away = np.zeros(count)
+    away[golden_pairs.sample] = np.maximum(executions.position[golden_pairs.execution] - sse, 0)
     rows = [(basis, rows_of(golden_pairs, basis, count)[used]) for basis in _bases(int(used.sum()))]
-    grid = _settling(np.arange(last + 1), sse, constants)
+    longest, many = float(max(last - sse, 1)), int(used.sum()) >= _MANY
+    constant = longest / 3.0
+    if many:
+        constant = _likeliest(rows[0][1], samples.power_w["total"][used], away[used], longest)
+    beside = _settling(away[used], constant, slope=many)
+    grid = _settling(np.maximum(np.arange(last + 1.0) - sse, 0.0), constant, slope=many)
     out = {}
     for component, power in samples.power_w.items():
         curve, straight = (
-            fit_trend(sample_means, power[used], owner[used], basis, beside=beside[used], seed=seed)
+            fit_trend(sample_means, power[used], owner[used], basis, beside=beside, seed=seed)
             for basis, sample_means in rows
         )
         out[component] = Fit(curve, straight, grid, curve.resampled_other)
@@ -153,18 +160,21 @@ def _averaged(golden_samples: GoldenSamples) -> dict[str, Fit]:
     ]  # one of 0 W has no profile
     components_w = np.sum([power[name] for name in components], axis=0) if components else None
     total_profile = deconvolve(windows, power["total"], components_w, seed=golden_samples.seed)
-    grid = windows.settling(np.arange(golden_samples.last + 1))
-    out = {"total": _as_fit(total_profile, grid, windows)}
+    places = np.arange(golden_samples.last + 1)
+    out = {"total": _as_fit(total_profile, places)}
     for name in components:
         averaged = deconvolve(
             windows, power[name], at=(total_profile.place_s, total_profile.width_s), seed=golden_samples.seed
         )
-        out[name] = _as_fit(averaged, grid, windows)
+        out[name] = _as_fit(averaged, places)
     return {name: out[name] for name in power if name in out}
 
 
-def _as_fit(deconvolution: Deconvolution, grid: Floats, windows: Windows) -> Fit:
-    """A deconvolved profile as a fit: the spline, and the degree-4 polynomial closest to it."""
+def _as_fit(deconvolution: Deconvolution, places: Ints) -> Fit:
+    """A deconvolved profile as a fit: the spline, and the degree-4 polynomial closest to it.
+
+    ``places`` are the positions in a run.
+    """
     k = deconvolution.basis.size
     mean = deconvolution.draws[:, [k]]
     copies = deconvolution.draws[:, :k] + mean
@@ -175,7 +185,8 @@ def _as_fit(deconvolution: Deconvolution, grid: Floats, windows: Windows) -> Fit
     close = polynomial(4)
     onto = np.linalg.pinv(close.at(phase)) @ deconvolution.basis.at(phase)
     straight = Trend(close, onto @ middle, copies @ onto.T, 0.0, deconvolution.settling_w, settling, 0.0)
-    return Fit(curve, straight, grid, settling, deconvolution, windows)
+    grid = deconvolution.windows.settling(places)
+    return Fit(curve, straight, grid, settling, deconvolution, deconvolution.windows)
 
 
 def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
@@ -201,7 +212,10 @@ def _edges_sd_w(golden_samples: GoldenSamples, fit: Fit, mean_w: float) -> float
 
 
 def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: str, position: int) -> Curve:
-    """Return a component's profile at a position: the settled one plus its power above steady."""
+    """Return a component's profile at a position: the settled one plus its power above steady.
+
+    Steady power (SSP) is that of a run's last execution; its mean's interval holds where it settles, too.
+    """
     placed, samples, inside, sse = (
         golden_samples.placed,
         golden_samples.samples,
@@ -223,9 +237,14 @@ def curve_at(golden_samples: GoldenSamples, fit: Fit, *, component: str, kind: s
         copies = copies * (1.0 + more / means)[:, None]
     else:
         middle, straight, copies = middle + extra, straight + extra, copies + more[:, None]
-    means = means + more
+    settled, means = means, means + more
     mean_w, edges_w = steady + extra, Z90 * _edges_sd_w(golden_samples, fit, steady + extra)
-    mean_low_w, mean_high_w = (float(q) for q in np.percentile(means, [5.0, 95.0]))
+    ends = [means, means]
+    if kind == "ssp" and abs(extra) <= POWER_TOLERANCE * abs(
+        steady
+    ):  # steady, and a little is left to settle
+        ends = [np.minimum(means, settled), np.maximum(means, settled)]
+    mean_low_w, mean_high_w = (float(np.percentile(end, q)) for end, q in zip(ends, (5.0, 95.0), strict=True))
     low, high = np.percentile(copies, [5.0, 95.0], axis=0)
     at = golden_samples.executions.position[placed.execution]
     chosen = inside[placed.execution] & ((at == sse) if kind == "sse" else (at >= position))
