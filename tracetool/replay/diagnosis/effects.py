@@ -88,14 +88,20 @@ def effect_of(
     )
 
 
+def saved(saving_j: float, low_j: float, high_j: float) -> str:
+    """Return an energy that is saved, or costs, with its 90 % interval.
+
+    >>> saved(2.0, 1.5, 2.5), saved(-2.0, -2.5, -1.5)
+    ('saves 2 J (90 %: 1.5 to 2.5)', 'costs 2 J (90 %: 1.5 to 2.5)')
+    """
+    sign = 1.0 if saving_j >= 0 else -1.0
+    low, high = sorted((sign * low_j, sign * high_j))
+    return f"{'saves' if sign > 0 else 'costs'} {number(abs(saving_j))} J (90 %: {number(low)} to {number(high)})"
+
+
 def sentence(one: Effect, makespan_ms: float, *, together: int = 1) -> str:
     """Return an effect in words, against the recorded run's makespan. [ms]"""
     lead = f"{together} together" if together > 1 else one.name
-    word = "saves" if one.saving_j >= 0 else "costs"
-    ends = sorted((abs(one.saving_low_j), abs(one.saving_high_j)))
-    if one.saving_low_j * one.saving_high_j < 0:
-        sign = 1.0 if one.saving_j >= 0 else -1.0
-        ends = sorted((sign * one.saving_low_j, sign * one.saving_high_j))
     took = f"{number(one.makespan_ms)} ms"
     if one.work != 1.0:
         took += f" for {one.work:g} times the work"
@@ -103,6 +109,6 @@ def sentence(one: Effect, makespan_ms: float, *, together: int = 1) -> str:
         return f"{lead}: no change: {took}, {number(one.energy_j)} J"
     return (
         f"{lead}: {took} in place of {number(makespan_ms)}, {number(one.energy_j)} J,"
-        f" {word} {number(abs(one.saving_j))} J (90 %: {number(ends[0])} to {number(ends[1])}),"
+        f" {saved(one.saving_j, one.saving_low_j, one.saving_high_j)},"
         f" {100 * abs(one.share):.1f} % of the run"
     )

@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.core.number_text import counted, number
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.causes import cause
+from tracetool.replay.diagnosis.effects import saved
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.diagnosis.proofs import Proof, proof_of
 from tracetool.replay.diagnosis.without_cause import CLOCKS
@@ -138,9 +139,9 @@ def _shown_by(booked: Ledger, row: dict[str, Any], evidence: Sequence[dict[str, 
 
 
 def _proved(remedy: str, effort: str, proof: Proof) -> str:
-    ends = f"{number(proof.saving_low_j)} to {number(proof.saving_high_j)}"
     span = f"{number(proof.without_ms)} ms in place of {number(proof.makespan_ms)}"
-    text = f"{remedy} ({effort}): {proof.how}, {span}, saves {number(proof.saving_j)} J (90 %: {ends})"
+    change = saved(proof.saving_j, proof.saving_low_j, proof.saving_high_j)
+    text = f"{remedy} ({effort}): {proof.how}, {span}, {change}"
     if proof.as_graphs_j is None:
         return text
     return f"{text}; graphs alone save {number(proof.as_graphs_j)} J"
