@@ -92,11 +92,12 @@ def saved(saving_j: float, low_j: float, high_j: float) -> str:
     """Return an energy that is saved, or costs, with its 90 % interval.
 
     >>> saved(2.0, 1.5, 2.5), saved(-2.0, -2.5, -1.5)
-    ('saves 2 J (90 %: 1.5 to 2.5)', 'costs 2 J (90 %: 1.5 to 2.5)')
+    ('saves 2.000 J (90 %: 1.500 to 2.500)', 'costs 2.000 J (90 %: 1.500 to 2.500)')
     """
     sign = 1.0 if saving_j >= 0 else -1.0
     low, high = sorted((sign * low_j, sign * high_j))
-    return f"{'saves' if sign > 0 else 'costs'} {number(abs(saving_j))} J (90 %: {number(low)} to {number(high)})"
+    word = "saves" if sign > 0 else "costs"
+    return f"{word} {number(abs(saving_j))} J (90 %: {number(low)} to {number(high)})"
 
 
 def sentence(one: Effect, makespan_ms: float, *, together: int = 1) -> str:
