@@ -255,7 +255,7 @@ def test_another_memory_size_is_another_gpu() -> None:
         ("V100-DGXS-32GB", "v100-sxm2-32gb"),
         ("v100-32gb", "v100-sxm2-32gb"),
         ("A100-80-PCIe", "a100-pcie-80gb"),
-        ("A100-SXM-64GB", "a100-sxm"),
+        ("A100-SXM-64GB", "a100-sxm-64gb"),
         ("Tesla P100-SXM2...", "p100-sxm2"),
         ("AMD Instinct MI300X VF", "mi300x"),
         ("AMD INSTINCT MI250 (MCM) OAM AC MBA", "mi250"),
@@ -282,7 +282,7 @@ def test_whole_device_strings_may_be_typed(typed: str, name: str) -> None:
 
 @pytest.mark.parametrize("typed", ["A100", "a-100"])
 def test_a_name_of_several_gpus_is_noted_however_it_is_written(typed: str) -> None:
-    others = "a100-pcie-40gb, a100-pcie-80gb, a100-sxm-40gb"
+    others = "a100-pcie-40gb, a100-pcie-80gb, a100-sxm-40gb, a100-sxm-64gb"
     assert variant_notes(typed) == [f"gpu: {typed} taken as a100-sxm (others: {others})"]
 
 

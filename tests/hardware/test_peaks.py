@@ -22,6 +22,7 @@ RATES = {n: pipes for n, gpu in MODELS.items() if (pipes := [p for p in gpu.peak
 WITHIN = 0.03
 #: Published figures of a whole card that a sheet leaves out, and why.
 LEFT_OUT = {
+    "a100-sxm-64gb": {"rate", "dram", "bus"},  # a custom part: its maker publishes none
     "b200-sxm": {"bus"},  # the driver's width contradicts the published bandwidth by 4 %
     "mi100": {"tdp"},  # the driver states 290 W, the vendor 300
     "mi250": {"tdp"},  # stated of the module, the sheet is of one of its two GPUs
