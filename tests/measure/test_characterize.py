@@ -60,4 +60,4 @@ def test_a_steady_load_tells_nothing_and_says_so() -> None:
     found = characterize(PowerLog("draw", time, power, NOTHING, NOTHING), timeline, sensor_of("turing"))
     assert found.kind == ""
     assert found.window_s is None
-    assert "square wave" in found.reason
+    assert "square-wave load" in found.reason
