@@ -25,7 +25,7 @@ ORDER: Final = (
     ("fp32_pj", "fp64_pj"),
     ("shared_pj", "l2_pj"),
 )
-#: How far a prior may be off, relative: one standard deviation.
+#: Relative standard deviation of the prior of a coefficient of base power. [1] Priors.
 PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
     {
         "board_w": 0.8,
@@ -35,28 +35,31 @@ PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
         "active_pj_per_clock_sm": 0.6,
     }
 )
+#: The same of an energy per operation or byte. [1] A prior.
 _PRIOR_SD_COUNT = 0.5
-#: Error that carrying a fitted energy to another GPU adds to what its own fit left open. [1]
-_CARRIED_SD = 0.2
+#: Relative error added, in quadrature, to a fitted energy that is transferred to another GPU. [1] A prior.
+_TRANSFERRED_SD = 0.2
 _LEAKAGE: Final = BASE.index("leakage_w_per_v")
-#: Growth of leakage with the load: factors on its prior that are tried, and that prior's spread (of ln).
+#: Growth of leakage with load: factors on its prior that are tried, and the prior's deviation of ln. [1]
+#: Priors.
 _HEATING: Final = np.exp(np.linspace(-1.2, 1.2, 17))
 _HEATING_SD: Final = 0.5
-#: Coefficients of the base that no clock of the core changes, or little.
+#: Coefficients of base power that depend on the core clock little or not at all.
 _STEADY = frozenset({"board_w", "memory_w", "leakage_w_per_v"})
-#: Relative spread of a good row about the model; rows further off lose weight (Huber).
+#: Relative error beyond which a row loses weight (Huber). [1] A prior.
 _ROW_SD = 0.06
-#: A group of many rows says no more than this many independent ones: its error is its own.
+#: Independent rows that a group of many counts as: rows of a group share its error. [rows] A prior.
 _ROWS_PER_GROUP = 6.0
-#: No table of powers scatters less than this, relative.
+#: Relative scatter of a table of powers, at least. [1] A prior.
 _LEAST_SD = 0.02
-#: Spread of the voltage curve's parameters about their prior: knee [MHz], slopes relative.
+#: Standard deviation of the voltage curve's parameters about their prior: knee [MHz], slopes relative. [1]
+#: Priors.
 _KNEE_SD_MHZ, _SLOPE_SD = 120.0, 0.7
 
 
 @dataclass(frozen=True)
 class PowerFit:
-    """Fitted coefficients with how far the rows determine them."""
+    """Fitted coefficients, and how much of each the rows determine."""
 
     calibration: PowerCalibration
     values: Floats  # (k,) in the order of COEFFICIENTS
@@ -101,7 +104,7 @@ def prior_sd(
     spread = np.maximum(relative * values, floor)
     for i, name in enumerate(COEFFICIENTS):
         if name not in BASE and (carried or {}).get(name, 0.0) > 0:
-            spread[i] = np.hypot((carried or {})[name], _CARRIED_SD * values[i])
+            spread[i] = np.hypot((carried or {})[name], _TRANSFERRED_SD * values[i])
     if known_base:
         spread[: len(BASE)] = np.maximum(0.01 * values[: len(BASE)], 0.05)
     return np.asarray(spread)

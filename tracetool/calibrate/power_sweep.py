@@ -18,24 +18,25 @@ from tracetool.core.number_text import counted
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
 
-#: Relative spread of a good reading; rows further off lose weight.
+#: Relative error beyond which a reading loses weight. [1] A prior.
 _ROW_SD = 0.03
-#: What was believed of base and voltage counts as this many kernels: how power follows the clock is each
-#: kernel's own, and a few of them separate base from voltage badly. [1] A prior.
-_BELIEVED_KERNELS = 4.0
-#: The same where it was fitted on a GPU of this name: such a fit rests on tens of kernels. [1] A prior.
+#: Kernels that the prior of base power and voltage counts as: how power follows the clock differs by kernel,
+#: and a few kernels separate base power from voltage badly. [kernels] A prior.
+_PRIOR_KERNELS = 4.0
+#: The same for a prior that was fitted on this GPU model, on tens of kernels. [kernels] A prior.
 _FITTED_KERNELS = 40.0
-#: A voltage that went this share of the way from what was believed is as good as one that was read. [1]
-_AS_READ = 0.9
-#: Independent readings a group counts as, at most.
+#: Share of the way from the prior to the fit from which on a voltage counts as measured. [1] A prior.
+_MEASURED_SHARE = 0.9
+#: Independent readings a group counts as, at most. [readings] A prior.
 _READINGS_PER_GROUP = 60.0
-#: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
+#: Standard deviation of the voltage curve's prior: knee relative [1], slope [V/GHz] and curvature [V/GHz^2]
+#: above the floor. Priors.
 _KNEE_SD, _SLOPE_SD, _CURVE_SD = 0.15, 0.25, 0.5
-#: Numbers the voltage curve may bend by: knee, slope, curvature, growth of leakage. [1] By definition.
-_BENDS = 4
-#: Growth of leakage per volt above the floor: spread about none. [1/V]
+#: Parameters of the voltage curve: knee, slope, curvature, growth of leakage. [1] By definition.
+_CURVE_PARAMETERS = 4
+#: Standard deviation of the growth of leakage per volt above the floor, about zero. [1/V] A prior.
 _GROWTH_SD = 3.0
-#: Spread of the base's coefficients, relative.
+#: Relative standard deviation of the coefficients of base power. [1] Priors.
 _BASE_SD = np.array([0.8, 0.8, 0.6, 0.8])
 
 
@@ -60,13 +61,13 @@ class SweepFit:
     voltage: VoltageCurve
     base: Floats  # (4,) fixed, memory, leakage, clock tree
     leakage_per_v: float  # growth of leakage beyond proportion to the voltage [1/V]
-    leakage_per_w: float  # growth of leakage as a load warms the chip, as far as still believed [1/W]
+    leakage_per_w: float  # growth of leakage as a load warms the chip, weighted by what the prior keeps [1/W]
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time
     groups: Texts
     residual: Floats
     loaded: bool = True  # whether any row ran work, so that the base is that of a warm chip
     kernels: int = 0  # groups that ran work
-    data_share: float = 1.0  # share of the way from what was believed that the rows moved curve and base [1]
+    data_share: float = 1.0  # share of the way from the prior to the fit that curve and base moved [1]
 
     @property
     def error(self) -> float:
@@ -77,7 +78,7 @@ class SweepFit:
         """Return sentences on the data behind the fit; ``idle``: whether the idle GPU was read too."""
         mean = f"{100 * self.error:.2f} % in the mean"
         sentences = [f"base and voltage from {counted(len(self.residual), 'reading')}: {mean}"]
-        if self.data_share < _AS_READ and not idle:
+        if self.data_share < _MEASURED_SHARE and not idle:
             sentences.append(
                 f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
                 f"clock differs by kernel: they move {self.data_share:.2f} of the way from the prior to the "
@@ -124,21 +125,21 @@ def fit_sweep(
 
     .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V + c_2 V^2 f + k_g V^2 / t
 
-    Of n kernels and no idle GPU, curve and base go n / (n + 4 a) of the way from what was believed, at
-    however many clocks: how power follows the clock is each kernel's own, so n kernels are n draws of it.
-    One kernel does not say how far kernels are apart (a = 1); more do, by the variance that their common
-    curve leaves over that of a reading, the numbers it bends by counted off their rows. Where a calibration
-    of a GPU of this name was believed, 40 a stands for 4 a. As far as the base stays that of a cool chip,
-    believed, a load still warms it.
+    With n kernels and no readings of the idle GPU, curve and base move n / (n + 4 a) of the way from the
+    prior to the fit, at any number of clocks: how power follows the clock differs by kernel, so that n
+    kernels are n draws of it. One kernel does not show how much kernels differ (a = 1). With more, a is the
+    variance that their common curve leaves over that of a reading, with the curve's parameters subtracted
+    from the degrees of freedom. Where the prior was fitted on this GPU model, 40 a replaces 4 a. As far as
+    base power stays that of the prior, which is of a cool chip, a load still warms the chip.
 
     Parameters
     ----------
     rows : SweepRows
-        Readings; at least two clocks a group say something.
+        Readings; only groups of at least two clocks contain information.
     prior : PowerCalibration
-        Base believed before.
+        Prior of base power.
     voltage : VoltageCurve
-        Curve believed before; its floor is kept, since power does not determine it.
+        Prior of the voltage curve; its floor is kept, because power does not determine it.
     fit_voltage : bool
         Fit knee and rise; otherwise the curve is taken as known.
     """
@@ -164,47 +165,44 @@ def fit_sweep(
     def loss(x: Floats) -> float:
         return _linear(rows, prior, curve(x), place, growth(x))[0] + float((x**2).sum())
 
-    bend = _bend(loss) if fit_voltage else np.zeros(_BENDS)
-    _, base, work, residual = _linear(rows, prior, curve(bend), place, growth(bend))
+    fitted = _curve(loss) if fit_voltage else np.zeros(_CURVE_PARAMETERS)
+    _, base, work, residual = _linear(rows, prior, curve(fitted), place, growth(fitted))
     share = 1.0
     if kernels > 0 and running.all():
-        degrees_of_freedom = len(residual) - len(BASE) - kernels - (_BENDS if fit_voltage else 0)
-        apart = 1.0
+        degrees_of_freedom = len(residual) - len(BASE) - kernels - (_CURVE_PARAMETERS if fit_voltage else 0)
+        variance_ratio = 1.0
         if kernels > 1 and degrees_of_freedom > 0:
-            apart = float((residual**2).sum()) / degrees_of_freedom / _ROW_SD**2
-        believed = _FITTED_KERNELS if prior.basis == "calibrated" else _BELIEVED_KERNELS
-        share = kernels / (kernels + believed * apart)
-    best, grown = curve(share * bend), growth(share * bend)
-    best = replace(best, measured=voltage.measured or (fit_voltage and share >= _AS_READ))
-    shrunk_base = _believed(prior) + share * (base - _believed(prior))
+            variance_ratio = float((residual**2).sum()) / degrees_of_freedom / _ROW_SD**2
+        prior_kernels = _FITTED_KERNELS if prior.basis == "calibrated" else _PRIOR_KERNELS
+        share = kernels / (kernels + prior_kernels * variance_ratio)
+    best, grown = curve(share * fitted), growth(share * fitted)
+    best = replace(best, measured=voltage.measured or (fit_voltage and share >= _MEASURED_SHARE))
+    shrunk_base = _prior_base(prior) + share * (base - _prior_base(prior))
     work, residual = _work_beside(rows, best, place, grown, shrunk_base)
-    # Rows under load show the base of a warm chip; what is believed is that of a cool one, which warms.
+    # Rows under load have the base power of a warm chip; the prior is that of a cool one, which warms.
     heating = prior.leakage_per_w * (1.0 - share if loaded else 1.0)
     return SweepFit(
         best, shrunk_base, grown, heating, work, names.astype(object), residual, loaded, kernels, share
     )
 
 
-def _bend(loss: Callable[[Floats], float]) -> Floats:
-    """Return knee, slope, curvature, growth of leakage that explain the rows best, in prior spreads. (4,)"""
-    return np.asarray(
-        minimize(
-            loss, np.zeros(_BENDS), method="Nelder-Mead",
-            options={"maxiter": 240, "xatol": 0.01, "fatol": 0.01,
-                     "initial_simplex": np.vstack([np.zeros(_BENDS), 0.7 * np.eye(_BENDS)])},
-        ).x
-    )  # fmt: skip
+def _curve(loss: Callable[[Floats], float]) -> Floats:
+    """Return the voltage curve's parameters of least loss, in prior standard deviations. Shape (4,)."""
+    start = np.zeros(_CURVE_PARAMETERS)
+    simplex = np.vstack([start, 0.7 * np.eye(_CURVE_PARAMETERS)])
+    options = {"maxiter": 240, "xatol": 0.01, "fatol": 0.01, "initial_simplex": simplex}
+    return np.asarray(minimize(loss, start, method="Nelder-Mead", options=options).x)
 
 
-def _believed(prior: PowerCalibration) -> Floats:
-    """Return the base believed before. (4,)"""
+def _prior_base(prior: PowerCalibration) -> Floats:
+    """Return the prior of base power. Shape (4,). [W] and derived units"""
     return np.array([getattr(prior, name) for name in BASE])
 
 
 def _work_beside(
     rows: SweepRows, curve: VoltageCurve, place: Ints, growth: float, base: Floats
 ) -> tuple[Floats, Floats]:
-    """Return each group's work beside a base, at least nothing, and the relative residual of every row."""
+    """Return the power of each group's work, not negative, above a base, and each row's relative residual."""
     shortest = np.full(int(place.max()) + 1, np.inf)
     np.fmin.at(shortest, place, rows.duration_s)
     matrix = _design(rows, curve, place, growth, shortest) / rows.power_w[:, None]
@@ -239,23 +237,24 @@ def _linear(
     matrix = _design(rows, curve, place, growth, shortest)
     count = len(matrix)
     matrix /= rows.power_w[:, None]
-    believed = _believed(prior)
-    spread = np.maximum(_BASE_SD * believed, 1.0)
+    prior_base = _prior_base(prior)
+    spread = np.maximum(_BASE_SD * prior_base, 1.0)
     prior_rows = np.zeros((base, base + groups))
     prior_rows[np.arange(base), np.arange(base)] = 1.0 / spread
-    # Readings of one kernel share its errors: many clocks say no more than some tens of independent ones.
+    # readings of one kernel share its error: many clocks count as some tens of independent readings
     weight = min(1.0, np.sqrt(_READINGS_PER_GROUP * groups / count)) / _ROW_SD
     robust = np.ones(count)
     values = np.zeros(base + groups)
     for _ in range(3):
         w = weight * np.sqrt(robust)
-        values, _ = nnls(np.vstack([matrix * w[:, None], prior_rows]), np.concatenate([w, believed / spread]))
+        target = np.concatenate([w, prior_base / spread])
+        values, _ = nnls(np.vstack([matrix * w[:, None], prior_rows]), target)
         miss = np.abs(matrix @ values - 1.0) / _ROW_SD
         robust = 1.0 / np.maximum(miss / 1.5, 1.0)
     residual = matrix @ values - 1.0
     miss = np.abs(residual) / _ROW_SD
     huber = np.where(miss < 1.5, miss**2, 3.0 * miss - 2.25)
-    distance = ((values[:base] - believed) / spread) ** 2
+    distance = ((values[:base] - prior_base) / spread) ** 2
     loss = float((weight * _ROW_SD) ** 2 * huber.sum() + distance.sum())
     return loss, values[:base], values[base:], residual
 

@@ -15,16 +15,17 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import PowerCalibration
 
-#: Fewer clocks than this do not determine the voltage.
+#: Clocks that determine a voltage, at least. [clocks] A prior.
 _FEWEST_CLOCKS = 5
-#: Lowest clocks whose readings lie further than this from what the clocks above say are of another state.
+#: Relative distance from the fit to higher clocks beyond which readings at the lowest clocks are of another
+#: state of the GPU, e.g. of its memory. [1] A prior.
 _OTHER_STATE: Final = 0.1
-#: A state is recognized from this share of the clocks, from the highest down.
-_SURE_SHARE: Final = 0.5
-#: Of more rows than this the fit is to some clocks only; its errors are of all.
+#: Share of the clocks, from the highest down, that defines the state. [1] A prior.
+_UPPER_SHARE: Final = 0.5
+#: Rows from which on the fit uses only some of the clocks; its errors are of all. [rows] For speed.
 _MANY_ROWS: Final = 3000
-#: Clocks are left out in this many turns.
-_TURNS: Final = 5
+#: Folds in which clocks are left out. [1] A setting of the method.
+_FOLDS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def fitted_sweep(
         return None
     free = fit_voltage and len(clocks) >= _FEWEST_CLOCKS
     in_state = np.ones(len(rows.power_w), dtype=np.bool_)
-    upper = rows.clock_mhz >= np.quantile(clocks, 1.0 - _SURE_SHARE)
+    upper = rows.clock_mhz >= np.quantile(clocks, 1.0 - _UPPER_SHARE)
     if len(clocks) >= 4 * _FEWEST_CLOCKS:
         sure = _fit(take(rows, upper), prior, curve, free)
         off = unseen_residual(rows, upper, prior, sure.voltage, sure.leakage_per_v)
@@ -125,8 +126,8 @@ def _unseen_clocks(rows: SweepRows, prior: PowerCalibration, fit: SweepFit) -> t
     if len(clocks) < _FEWEST_CLOCKS:
         return float("nan"), float("nan")
     off, plain = np.full(len(place), np.nan), np.full(len(place), np.nan)
-    for turn in range(_TURNS):
-        out: Bools = place % _TURNS == turn
+    for turn in range(_FOLDS):
+        out: Bools = place % _FOLDS == turn
         off[out] = unseen_residual(rows, ~out, prior, fit.voltage, fit.leakage_per_v)[out]
         power = pl.DataFrame({"group": rows.group.astype(str), "power": np.where(out, np.nan, rows.power_w)})
         mean = power.select(pl.col("power").fill_nan(None).mean().over("group")).to_series().to_numpy()

@@ -35,19 +35,19 @@ from tracetool.tables.counter_names import DURATIONS, POWERS, with_counter_names
 
 Kind = Literal["idle", "activity", "sweep", "operators"]
 
-#: A reading this close to the limit, or above it, was taken with the clock held back.
+#: Share of the power limit from which on the clock was lowered while a reading was taken. [1] A prior.
 AT_CAP = 0.965
-#: Above these shares of a peak a row cannot have run as stated. Bytes are modeled, not counted: traffic
-#: the caches kept may be among them.
+#: Ratios to the GPU's peak rates above which a row cannot be as stated. [1] Priors: bytes are modeled, not
+#: counted, and may include traffic that caches absorbed.
 _FLOPS_SLACK, _BYTES_SLACK = 1.02, 1.6
-#: Fewer repetitions than this are a start-up, not a steady state.
+#: Repetitions below which a loop is start-up and not a steady state, [1] unless it took this long. [us]
+#: Priors.
 _FEWEST_ITERATIONS = 20
-#: Unless they took this long all the same. [us]
 _SHORT_LOOP_US = 1e5
-#: Samples of a monitor that state no duration: shares and power are means, so any will do. [us]
+#: Duration of a monitor's sample that states none. [us] Any value: shares and power are means.
 _SAMPLE_US = 1e6
-#: Power above idle over that believed of the counts: no GPU strays further, either way.
-_MOST_OFF: Final = 3.5
+#: Ratio of power above idle to the prior's for the same counts, at most, either way. [1] A prior.
+_MOST_RATIO: Final = 3.5
 _SMEARED: Final = "its work cannot draw this power: the sensor averaged over more than this kernel"
 
 
@@ -266,7 +266,7 @@ def unlikely_power(rows: PowerRows, gpu: Gpu) -> Bools:
     design, believed = rows.design(gpu.voltage), coefficient_vector(prior)
     idle = design[:, : len(BASE)] @ believed[: len(BASE)]
     ratio = (rows.power_w - idle) / np.maximum(design @ believed - idle, 1e-3 * idle)
-    return np.asarray((ratio < 1.0 / _MOST_OFF) | (ratio > _MOST_OFF))
+    return np.asarray((ratio < 1.0 / _MOST_RATIO) | (ratio > _MOST_RATIO))
 
 
 def implausible(measured: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Bools:

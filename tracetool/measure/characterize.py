@@ -19,19 +19,19 @@ from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates, update_period
 from tracetool.measure.timeline import Timeline
 
-#: Windows and lags looked at: from a tenth of a short window to twice the longest. [s]
+#: Windows and lags tried: from a tenth of a short window to twice the longest. [s] Priors.
 _WINDOWS = np.geomspace(5e-3, 2.2, 56)
 _LAGS = np.geomspace(5e-3, 1.6, 40)
-#: Offsets between the clocks looked at. [s]
+#: Offsets between the clocks that are tried. [s] Priors.
 _OFFSETS = np.linspace(-0.010, 0.016, 53)
 _OFFSET_AT, _OFFSET_SD = 0.002, 0.004
-#: Log likelihood by which one kind of filter must beat the other to be called.
+#: Difference in log likelihood from which on one kind of filter is preferred. [1] A prior.
 _DECISIVE = 6.0
-#: Log odds that a GPU's sensor is of the kind its class says.
+#: Log odds that a GPU's sensor is of the kind its class states. [1] A prior.
 _KIND_PRIOR = 12.0
-#: Readings used at most: more sharpen nothing. [readings]
+#: Readings used at most. [readings] For speed.
 _MOST_READINGS = 400
-#: The swing must stand out of the noise this many times for a filter to show.
+#: Ratio of the swing of power to the noise from which on a filter is identifiable. [1] A prior.
 _CLEAR = 8.0
 
 

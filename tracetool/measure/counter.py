@@ -12,23 +12,24 @@ from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, query_times, update_period
 from tracetool.sources.telemetry.units import integrals
 
-#: A counter this far from integrated power runs at a wrong rate: gains of GPUs differ by less. [1] A prior.
+#: Relative difference from integrated power beyond which a counter runs at a wrong rate. [1] A prior: gains
+#: of GPUs differ by less.
 _WRONG = 0.12
-#: Least time a check integrates. [s] A prior: twenty ticks of the slowest counter seen.
+#: Time that a check integrates, at least. [s] A prior: twenty ticks of the slowest counter known.
 _LEAST_S = 2.0
-#: More falls than one, and than this many per rise, are no restarts of one counter but noise, or two counters
-#: in one column: of these every second change is a fall. [1] A prior.
+#: Decreases per increase above which a counter did not merely restart: the column is noise, or holds two
+#: counters, of which every second change is a decrease. [1] A prior.
 _FALLS = 0.05
-#: Ticks from which on their period is looked for, and share of the polls that may show a new value for the
-#: others to bracket it. [1] A prior.
+#: Ticks from which on their period is estimated, and largest share of polls with a new value at which the
+#: other polls bracket the ticks. [1] Priors.
 _FEW_TICKS, _REPEATED = 8, 0.8
-#: Polls so many ticks apart each see one tick more or one less, which no reading shows: means are then taken
-#: over the larger number, of which one more is little. Polls at the pace of the ticks, within this share,
-#: miss few. [1] A prior.
+#: Range of ticks per poll in which a poll sees one tick more or less, which no reading shows: means are then
+#: taken over the larger number of ticks. Polls at the period of the ticks, within the second number, miss
+#: few. [1] Priors.
 _PACES, _SAME_PACE = (0.8, 10.0), 0.02
-#: Stamps of lines scatter by this much. [s] A prior.
+#: Standard deviation of the stamps of lines. [s] A prior.
 _STAMP_SD_S = 0.001
-#: Standard deviations in the width of an even distribution. [1] By definition.
+#: Width of a uniform distribution over its standard deviation. [1] By definition.
 SQRT12 = float(np.sqrt(12.0))
 
 

@@ -11,11 +11,11 @@ from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import GAP_HOLD_S
 
-#: A usable counter and the sensor it integrates agree to about this share.
+#: Relative error between a usable counter and the sensor it integrates. [1] A prior.
 _COUNTER_SHARE = 0.005
-#: What a stretch of work is counted from before its first activity, so that a late counter has all of it. [s]
+#: Time added before and after a stretch of work, so that a delayed counter includes all of it. [s] A prior.
 _AROUND_S = 0.2
-#: Stretches of work of which a counter's gains are equations, the longest ones. [1]
+#: Stretches of work, the longest ones, for which the counter's increase is an equation. [1] For speed.
 _MOST_STRETCHES = 64
 
 

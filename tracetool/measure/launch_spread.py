@@ -10,13 +10,14 @@ from tracetool.core.arrays import Floats
 from tracetool.measure.design_matrix import Design
 from tracetool.measure.ridge_solver import Solution
 
-#: Launches of one class are taken to differ in power by this much before any reading. [1] Kernels on
-#: other data and at other temperatures differ by one or two per cent.
-_UNLIKE: Final = 0.01
-#: Readings that this is worth.
-_UNLIKE_WORTH: Final = 20.0
-#: Largest miss that counts, in deviations: odd readings say nothing of launches.
-_FARTHEST: Final = 4.0
+#: Relative standard deviation of power between launches of one class. [1] A prior: kernels on other data and
+#: at other temperatures differ by one or two per cent.
+_PRIOR_SPREAD: Final = 0.01
+#: Readings that this prior counts as. [readings] A prior.
+_PRIOR_READINGS: Final = 20.0
+#: Residuals are clipped to this many standard deviations: outliers contain no information on launches. [1] A
+#: prior.
+_MOST_DEVIATIONS: Final = 4.0
 
 
 def launch_spread(design_of_log: Design, solved: Solution, power_w: Floats, length_s: float) -> float:
@@ -36,8 +37,9 @@ def launch_spread(design_of_log: Design, solved: Solution, power_w: Floats, leng
     Notes
     -----
     A share :math:`a` of a window of length W filled by launches of length :math:`l` holds :math:`aW/l` of
-    them, which miss by :math:`\sigma P\sqrt{a \min(a, l/W)}` where each differs by :math:`\sigma` by
-    itself; what is left of the misses' square beyond the noise gives :math:`\sigma`.
+    them. Where the power of each deviates by :math:`\sigma` independently, the residual of the reading
+    deviates by :math:`\sigma P\sqrt{a \min(a, l/W)}`; the variance of the residuals beyond the noise gives
+    :math:`\sigma`.
     """
     k = design_of_log.classes
     matrix = design_of_log.matrix[:, :k].tocoo()
@@ -47,10 +49,11 @@ def launch_spread(design_of_log: Design, solved: Solution, power_w: Floats, leng
     scale = np.bincount(matrix.row, each, minlength=len(power_w))
     well_covered = scale > 0.25 * float(np.median(scale[scale > 0])) if (scale > 0).any() else scale > 0
     if not well_covered.any():
-        return _UNLIKE
-    miss = (power_w - solved.fitted_w)[well_covered]
-    typical = 1.4826 * float(np.median(np.abs(miss)))
-    square = np.minimum(np.abs(miss), _FARTHEST * typical) ** 2
+        return _PRIOR_SPREAD
+    residual = (power_w - solved.fitted_w)[well_covered]
+    typical = 1.4826 * float(np.median(np.abs(residual)))
+    square = np.minimum(np.abs(residual), _MOST_DEVIATIONS * typical) ** 2
     ratio = float(np.mean((square - solved.noise_w**2) / scale[well_covered]))
     count = float(well_covered.sum())
-    return float(np.sqrt((max(ratio, 0.0) * count + _UNLIKE_WORTH * _UNLIKE**2) / (count + _UNLIKE_WORTH)))
+    variance = max(ratio, 0.0) * count + _PRIOR_READINGS * _PRIOR_SPREAD**2
+    return float(np.sqrt(variance / (count + _PRIOR_READINGS)))

@@ -15,16 +15,17 @@ from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import query_times, resolve_updates
 
-#: A meter's clock may lie this far off, and drift by this much. [s], [1]
+#: Standard deviation of the offset and the drift of a meter's clock. [s], [1] Priors.
 _CLOCK_S, _DRIFT = 0.05, 1.5e-3
-#: Stretches resampled: what a sensor misses lasts for seconds, so single readings are no evidence apart.
+#: Blocks of the log and resamples of them: errors of a sensor last for seconds, so single readings are not
+#: independent. [1] Settings of the method.
 _STRETCHES, _RESAMPLES = 24, 400
-#: A straight line holds no better than this, whatever a short log says. [1], [W]
+#: Errors of gain and offset at least: sensors deviate from a straight line. [1], [W] Priors.
 _GAIN_FLOOR, _OFFSET_FLOOR_W = 0.001, 0.1
-#: Fewest readings, and the least spread of true power, that determine a gain. [1], [W]
+#: Readings, and range of true power, that determine a gain at least. [1], [W] Priors.
 _FEWEST, _LEAST_SWING_W = 12, 5.0
-#: A meter of another GPU, hour or unit also has its straight line: readings must follow the meter with at
-#: least this much of their variance, and no GPU on a meter was further off than 0.87 to 1.13. [1]
+#: Share of the readings' variance that the meter must explain, and range of plausible gains, to detect a
+#: meter of another GPU, time or unit. [1] Priors: measured gains were 0.87 to 1.13.
 _LEAST_SHARE, _GAINS = 0.5, (0.4, 2.5)
 
 

@@ -16,24 +16,24 @@ from tracetool.sources.assemble import shift_trace, stretch_trace
 from tracetool.sources.clocks import Source
 from tracetool.sources.devices import place_devices
 
-#: Collectives that must be shared to place a clock, and part of the fewer ones of two ranks.
+#: Collectives that two ranks must share to align their clocks. [1] A prior.
 _FEWEST: Final = 3
 _SHARE: Final = 0.25
-#: Occurrences of a collective that one profiler may have missed at its beginning. [1]
+#: Occurrences of a collective that one profiler may have missed at its beginning. [1] A prior.
 _MISSED: Final = 64
-#: Collectives compared: more make no clock surer.
-_MOST: Final = 2000
-#: Ends of one collective lie some steps of its ring apart, a few microseconds each; ends further apart than
-#: this are of two. [ns]
+#: Collectives compared at most. [1] For speed.
+_MOST_COMPARED: Final = 2000
+#: Time between ends of one collective at most; ends further apart are of two. [ns] A prior: they differ by
+#: some steps of its ring, of a few microseconds each.
 _APART_NS: Final = 200_000.0
-#: On one host ends differ by this much: a smaller difference is no difference of clocks. [ns]
+#: Difference of ends below which clocks count as equal. [ns] A prior: on one host, ends differ by as much.
 _SAME_NS: Final = 10_000.0
-#: Another shift must explain the ends this many times better than the clocks as they stand. [1]
+#: Factor by which a shift must reduce the differences of ends to be applied. [1] A prior.
 _BETTER: Final = 3.0
-#: Pairs a drift is fitted to: their slopes are compared two by two.
+#: Pairs of ends that a drift is fitted to, by the slopes between any two of them. [1] For speed.
 _SLOPES: Final = 300
-#: Times a drift must exceed its deviation to be one. [1]
-_SURE: Final = 3.0
+#: Standard deviations that a drift must exceed to be applied. [1] A prior.
+_SIGNIFICANT: Final = 3.0
 _MAD: Final = 1.4826  # deviation of a normal distribution over its median absolute deviation [1]
 
 
@@ -151,7 +151,7 @@ def _drift(at_s: Floats, difference_ns: Floats) -> tuple[float, float]:
     chosen = np.linspace(0, len(at_s) - 1, min(len(at_s), _SLOPES)).astype(np.int64)
     slope, _, low, high = theilslopes(difference_ns[chosen], at_s[chosen], LEVEL)
     deviation = float(high - low) / (2.0 * Z90)  # of a normal distribution's 90 % interval
-    drifts = abs(slope) > _SURE * deviation and abs(slope) * float(np.ptp(at_s)) > _SAME_NS
+    drifts = abs(slope) > _SIGNIFICANT * deviation and abs(slope) * float(np.ptp(at_s)) > _SAME_NS
     return (float(slope), deviation) if drifts else (0.0, deviation)
 
 
@@ -191,7 +191,7 @@ def _by_order(reference: pl.DataFrame, rank: pl.DataFrame) -> tuple[Ints, Ints] 
 
 def _grouped(frame: pl.DataFrame) -> tuple[list[str], list[Ints]]:
     groups = frame.group_by("key", maintain_order=True).agg("end_ns")
-    return groups["key"].to_list(), [ends.to_numpy()[:_MOST] for ends in groups["end_ns"]]
+    return groups["key"].to_list(), [ends.to_numpy()[:_MOST_COMPARED] for ends in groups["end_ns"]]
 
 
 def _shifts(one: Ints, two: Ints) -> list[float]:
@@ -243,7 +243,7 @@ def _moved_ends(ends: pl.DataFrame, step: ClockStep) -> pl.DataFrame:
 def _move(source: Source, entry: dict[str, Any], step: ClockStep, onto: str) -> int:
     """Move a trace onto the first rank's clock, note it, and return the shift: 0 where clocks agree. [ns]"""
     error_ns = step.spread_ns / np.sqrt(step.pairs)
-    agrees = abs(step.offset_ns) <= max(_SAME_NS, _SURE * error_ns) and step.drift == 0.0
+    agrees = abs(step.offset_ns) <= max(_SAME_NS, _SIGNIFICANT * error_ns) and step.drift == 0.0
     entry["collectives"] = {
         "with": onto,
         "pairs": step.pairs,

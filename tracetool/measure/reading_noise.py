@@ -6,13 +6,13 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 
-#: Degrees of freedom of the readings' noise.
+#: Degrees of freedom of the readings' noise (Student's t). [1] A prior.
 _FREEDOM = 5.0
-#: Quiet readings from which their noise is estimated.
+#: Readings without work from which on their noise is estimated separately. [readings] A prior.
 _ENOUGH = 20
-#: By what share launches of a class are taken to differ in power before any reading. [1] (prior)
+#: Relative standard deviation of power between launches of a class. [1] A prior.
 _ALIKE = 0.01
-#: How many readings that is worth, and the least share of readings of work left for their residuals. [1]
+#: Readings that this prior counts as, and least share of readings of work left for residuals. [1] Priors.
 _ALIKE_WORTH, _LEAST_LEFT = 5.0, 0.1
 
 

@@ -12,16 +12,17 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 
-#: Updates used for the first estimate of the period; the rest only refine it.
+#: Updates used for the first estimate of the period, which the others refine. [1] For speed.
 _FIRST = 400
-#: Part of a period in which a poll surely shows that period's reading, and how early one may be stamped.
+#: Part of a period in which a poll certainly shows that period's reading, and how early one may be stamped,
+#: in periods. [1] Priors.
 _SAFE, _SLACK = (0.15, 0.8), 0.02
-#: Part of the brackets that may miss their update: stamps jitter.
+#: Share of polls whose bracket may miss its update because stamps jitter. [1] A prior.
 _FEW_OFF = 0.05
 
 
-#: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
-#: the time between lines where that is less. 3 to 6 ms on `nvidia-smi` logs of GPUs on a meter. [s]
+#: Delay of a value behind its stamp, or half the polling interval if that is less: a logger stamps a line,
+#: then queries the driver. [s] Measured: 3 to 6 ms on `nvidia-smi` logs of GPUs with a meter.
 READ_S = 0.003
 
 

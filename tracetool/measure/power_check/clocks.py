@@ -12,26 +12,29 @@ from tracetool.core.number_text import number
 from tracetool.measure.align import coarse_offsets
 from tracetool.measure.power_check.finding import Finding, LogCase, graded
 
-#: The load must come and go by this much for the readings to place it. [1]
+#: Standard deviation of the busy share from which on readings determine an offset. [1] A prior.
 _VARIES: Final = 0.05
-#: Clocks this far apart are looked for. [s]
+#: Offset between clocks that is searched, at most. [s] A prior.
 _REACH_S: Final = 60.0
-#: Correlation that another place must have, and have more than the stamps' own place. [1]
+#: Correlation that another offset must have, and by which it must exceed that of the stamps. [1] Priors.
 _CLEAR, _BETTER = 0.5, 0.15
-#: Independent readings that place nothing, the largest correlation distinct from 1, and deviations by which
-#: a place must be better: some tens of places are tried. [1]
-_LEAST, _SURE, _DEVIATIONS = 4.0, 0.999, 3.0
-#: An offset of this share of the trace puts as much of its energy into the wrong place. [1]
+#: Independent readings that determine no offset. [1] A prior.
+_LEAST = 4.0
+#: Largest correlation that is distinguished from 1. [1] A prior.
+_MOST_CORRELATION = 0.999
+#: Standard deviations by which another offset must be better. [1] A prior: some tens of offsets are tried.
+_DEVIATIONS = 3.0
+#: Offset as a share of the trace, which assigns as much of its energy to the wrong work. [1] A prior.
 _OFFSET: Final = 0.01
-#: Drift that the alignment of ``attribute`` takes up: its deviation is 30 parts per million. [1]
+#: Drifts up to which the alignment of ``attribute`` follows, and beyond which a log is unusable. [1] Priors.
 _DRIFT: Final = (2e-4, 5e-3)
-#: Readings used, and offsets tried for a part of a log.
-_MOST, _TRIED = 3000, 121
-#: Error of integrated power by a beat, as a share of the energy. [1]
+#: Readings used, and offsets tried for a part of a log. [1] For speed.
+_MOST_READINGS, _TRIED = 3000, 121
+#: Error of integrated power by a beat, as a share of the energy. [1] Priors.
 _BEAT: Final = (0.01, 0.5)
-#: Places of the updates against the load that are tried.
+#: Phases of the updates against the load that are tried. [1] A prior.
 _PHASES: Final = 24
-#: Samples of the load from which its period is taken.
+#: Samples of the load from which its period is estimated. [1] For speed.
 _SAMPLES: Final = 1 << 16
 
 
@@ -115,7 +118,7 @@ def _significant(case: LogCase, more: float, less: float = 0.0) -> bool:
     count = len(case.readings) * min(1.0, case.spacing_s / max(case.window_s, 1e-9))
     if count <= _LEAST:
         return False
-    gain = np.diff(np.arctanh(np.clip([less, more], -_SURE, _SURE)))[0]
+    gain = np.diff(np.arctanh(np.clip([less, more], -_MOST_CORRELATION, _MOST_CORRELATION)))[0]
     return bool(gain > _DEVIATIONS * np.sqrt(2.0 / (count - 3.0)))
 
 
@@ -135,7 +138,7 @@ def drift(case: LogCase) -> Finding:
     count = len(around.readings)
     if count < 60:
         return Finding("drift", "good", "too few readings to find a drift")
-    third = min(count // 3, _MOST)
+    third = min(count // 3, _MOST_READINGS)
     ends = [_stretch(around, 0, third), _stretch(around, count - third, count)]
     if any(np.std(end.busy_share()) < _VARIES for end in ends):
         return Finding("drift", "good", "the load is steady: readings do not determine a drift")
