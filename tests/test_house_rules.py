@@ -146,6 +146,19 @@ def test_a_plugin_folder_holds_plugins_only(folder: str, constant: str) -> None:
         assert constant in names, f"{_id(path)} defines no {constant}"
 
 
+def test_a_package_names_only_modules_it_has() -> None:
+    """A large package lists its modules by what they do; a name in the list is a module or folder of it."""
+
+    def breaches(path: Path) -> Iterator[str]:
+        described = (ast.get_docstring(_tree(path)) or "").partition("Modules in the order")[2]
+        for name in re.findall(r"``(\w+)``", described):
+            if not ((path.parent / f"{name}.py").exists() or (path.parent / name).is_dir()):
+                yield f"no module {name}"
+
+    described = [path for path in FILES if path.name == "__init__.py"]
+    _assert_none(breaches, described, "names a module that is not there")
+
+
 def test_no_file_prints_but_the_command_line() -> None:
     for path in FILES:
         if "cli" in path.parts or path.name == "__main__.py":

@@ -1,4 +1,4 @@
-"""Images and films of a diffusion pipeline: its stages priced, run one after the other by a framework."""
+"""Images and videos of a diffusion pipeline: its stages priced, run one after the other by a framework."""
 
 from __future__ import annotations
 

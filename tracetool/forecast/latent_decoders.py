@@ -1,4 +1,4 @@
-"""Decoders of latents: AutoencoderKL, those of films, and the deep-compression autoencoder."""
+"""Decoders of latents: AutoencoderKL, those of videos, and the deep-compression autoencoder."""
 
 from __future__ import annotations
 

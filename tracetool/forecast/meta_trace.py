@@ -52,7 +52,7 @@ def traced_model(
     batch, length : int
         Sequences of a pass and tokens of each.
     side : int
-        Rows and columns of a picture, for models of pictures. [pixels]
+        Rows and columns of an image, for image models. [pixels]
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Models of pictures: written as a graph over a batch of pictures of one size."""
+"""Image models, written as a graph over a batch of images of one size."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ class VisionModel(Model):
             If the model is to be divided over GPUs.
         """
         if parallel.gpus > 1:
-            raise BadInput(
-                f"{self.name}: models of pictures are not divided over GPUs", "give tp, pp, dp, cp of 1"
-            )
+            raise BadInput(f"{self.name}: image models are not divided over GPUs", "give tp, pp, dp, cp of 1")
         if not forward.prefill_requests:
             return []
         return self._graph(forward.prefill_requests).rows

@@ -1,4 +1,4 @@
-"""Estimates without a sensor's model: the controls every attribution must beat."""
+"""Naive estimates without a model of the sensor, which every attribution is compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock of least energy where evidence is thin: drawn towards what suits most work on such GPUs."""
+"""Prior on the clock of least energy, for GPUs and programs that were hardly measured."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ class UsualOptimum:
 def usual_optimum(
     rows: OperatorColumns, gpu: Gpu, time_s: Floats, conditions: Mapping[str, Any], *, anchored: bool
 ) -> UsualOptimum | None:
-    """Return the common clock to draw towards, or None where the evidence needs none or no class is known.
+    """Return the common clock that serves as a prior, or None where the evidence needs none or none is known.
 
-    Evidence is thin where nobody read the GPU's voltage, and where a program was measured at one clock: its
-    host's share is a guess then.
+    It is needed where no reading of the GPU's voltage is known, and where a program was measured at one
+    clock, which does not show its host's share of the time.
 
     Parameters
     ----------
     rows : OperatorColumns
         n rows.
     time_s : array, shape (n,)
-        What each takes in all, for the majority to decide. [s]
+        Total time of each row, by which the majority of the rows is determined. [s]
     conditions : mapping
         With ``power_calibration`` where the user gave one.
     anchored : bool
