@@ -136,7 +136,7 @@ def attribute(
     prior: PathLike | Mapping[int | str, float] | None = None,
     tariff: Tariff = NO_TARIFF,
 ) -> Attribution:
-    r"""Recover what each kernel and window cost from a sampled power log, as ``tracetool attribute``.
+    r"""Recover the energy of each kernel and window from a sampled power log, as ``tracetool attribute``.
 
     Parameters
     ----------

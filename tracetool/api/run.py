@@ -1,4 +1,4 @@
-"""A run opened for reading, and what can be asked of it."""
+"""A run opened for reading, with the functions that take it."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _has_times(path: str | os.PathLike[str], gpu: Gpu) -> bool:
 
 
 def _with_times(gpu_spec: Gpu, fit: TimeFit, power: CalibrationResult | None) -> CalibrationResult:
-    """Return a time fit as a result of its own, or joined to one of power."""
+    """Return the result of a time fit, alone or joined to that of a power fit."""
     more, sections = time_text(fit)
     table, errors = time_tables(fit)
     if power is None:

@@ -208,7 +208,7 @@ def predicted_w(rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, v
 def _heated(
     rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, known_base: bool, per_w: float
 ) -> PowerCalibration:
-    """Return the prior with the growth of leakage that explains the rows best, held to a believed one."""
+    """Return the prior with the growth of leakage of highest posterior probability."""
     tried = [replace(prior, leakage_per_w=per_w * factor) for factor in _HEATING]
     off = (np.log(_HEATING) / _HEATING_SD) ** 2
     losses = [_solve(rows, p, curve, known_base)[1] for p in tried]

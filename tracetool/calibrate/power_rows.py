@@ -226,7 +226,7 @@ def rows_of_sum(
 
 
 def rows_of_idle(clock_mhz: Floats, power_w: Floats) -> PowerRows:
-    """Return the rows of an idle curve: nothing runs, so only the base is seen."""
+    """Return the rows of an idle curve, whose power is base power alone."""
     n = len(clock_mhz)
     none = np.zeros(n)
     return PowerRows(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def chosen_vendor(text: str | None) -> Literal["nvidia", "amd"] | None:
-    """Return the vendor asked for, None where it is left open.
+    """Return the requested vendor, None where none was given.
 
     Raises
     ------

@@ -84,7 +84,7 @@ class _Line:
 
 @contextmanager
 def shown_progress(*, quiet: bool = False) -> Iterator[Progress]:
-    """Give a progress that draws one line on a terminal, prints steps if asked to, else shows nothing."""
+    """Yield a progress that draws one line on a terminal, prints steps with ``-v``, or shows nothing."""
     if Verbose.asked:
         yield _Steps()
         return

@@ -242,7 +242,7 @@ def grouped_rows(
 
 
 def errors() -> list[pl.Expr]:
-    """Return the errors of time, energy and power of compared rows, null where nothing is to compare. [%]
+    """Return the errors of time, energy and power of compared rows, null where none are compared. [%]
 
     The time is that without waiting for other ranks; energy and power of what waited are not compared.
     """
@@ -266,5 +266,5 @@ def _lone_wait() -> pl.Expr:
 
 
 def ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
-    """Return part over whole, null where the whole is nothing."""
+    """Return part over whole, null where the whole is zero."""
     return pl.when(denominator > 0).then(numerator / denominator)

@@ -78,7 +78,7 @@ def add_baseline(
 
 
 def _require_kernels(path: Path) -> None:
-    """Refuse a run of nothing but copies: as a baseline it would make every later kernel a new one."""
+    """Refuse a run without kernels: compared with it, every later kernel would be new."""
     if path.is_dir() and "kernel" not in Run.open(path).table("signatures", ("kind",))["kind"]:
         raise BadInput.in_file(path, "holds no kernel to keep as a baseline", "ingest a trace with kernels")
 

@@ -131,7 +131,7 @@ def _metrics(
     request: DiffRequest,
     incomparable: bool,
 ) -> tuple[Metric, ...]:
-    """Judge the whole run's figures, each by itself."""
+    """Judge the figures of the whole run, each with its own 90 % interval."""
     limits = {t.metric: t.limit for t in request.thresholds if not t.scope}
     base_j = float(figures["base"]["energy"].mean())
     compared = []

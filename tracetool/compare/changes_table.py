@@ -217,7 +217,7 @@ def _with_means(rows: pl.DataFrame, figures: list[dict[str, Floats]]) -> pl.Data
 def _with_verdicts(
     rows: pl.DataFrame, figures: list[dict[str, Floats]], criteria: Criteria, open_j: Floats | None = None
 ) -> pl.DataFrame:
-    """Return rows with changes and verdicts; ``open_j`` is what readings leave open of measured ones. [J]"""
+    """Return rows with changes and verdicts; ``open_j`` is the error of measured energies. [J]"""
     if not rows.height:
         return rows
     base, head = figures[0]["energy_j"], figures[1]["energy_j"]

@@ -1,4 +1,4 @@
-"""What power logs leave open of energies that are compared, the sensor's own gain and offset aside."""
+"""Errors of compared energies that come from the power logs, without the sensor's gain and offset."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _SAME_CLOCK: Final = 0.005
 
 
 def same_clock(base_mhz: float, head_mhz: float) -> bool:
-    """Whether nothing tells the clocks of two sides apart, one of them not known included.
+    """Whether the clocks of two sides agree, or one of them is not known.
 
     >>> same_clock(1200.0, 1205.0), same_clock(1200.0, 1215.0)
     (True, False)

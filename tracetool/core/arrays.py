@@ -29,7 +29,7 @@ def by_clock(values: Floats) -> Floats:
 
 
 def per(numerator: Floats, denominator: Floats) -> Floats:
-    """Return part over whole, 0 where the whole is nothing. Shapes alike."""
+    """Return part over whole, 0 where the whole is zero. Equal shapes."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 

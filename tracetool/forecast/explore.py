@@ -1,4 +1,4 @@
-"""Many cases of one model: what each costs, which no other beats, and the best of them."""
+"""Many cases of one model: their costs, the Pareto-optimal ones, and the best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host of a forecast: its time to issue operators one by one, or as it was stated."""
+"""The host of a forecast: its time to issue operators eagerly, from the model or as stated."""
 
 from __future__ import annotations
 

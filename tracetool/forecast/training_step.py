@@ -84,7 +84,7 @@ class StepPlan:
         return priced.scaled(longer[:, None], self.framework.power)
 
     def _slower(self, row: Row) -> float:
-        """Return the time of a row that nothing hides over that of its law."""
+        """Return the exposed time of a row relative to that of its law."""
         if row["op"] != names.COLLECTIVE:
             return self.framework.slower
         module = str(row["module"])

@@ -29,7 +29,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class VisionModel(Model):
-    """A model of pictures: a pass takes ``prefill_requests`` pictures of its own size."""
+    """An image model: a pass takes ``prefill_requests`` images of its size."""
 
     config: Config | None = field(default=None, repr=False)
     add: Callable[[Graph, Config, Pictures], None] | None = field(default=None, repr=False)

@@ -193,7 +193,7 @@ class _Sheet:
 def _depths(
     columns: dict[str, Floats], seconds: Floats, size: Floats, rate: Floats, gpu: Gpu
 ) -> tuple[Floats, Floats, Floats]:
-    """K of products: the lesser of what the arithmetic and what the memory leave time for."""
+    """K of products: the smaller of the values at which arithmetic and memory take the measured time."""
     m, n, batch = columns["m"], columns["n"], np.where(np.isnan(columns["batch"]), 1.0, columns["batch"])
     blocks = np.where(columns["blocks"] > 0, columns["blocks"], gpu.sm_count)
     filled = blocks / (np.ceil(blocks / gpu.sm_count) * gpu.sm_count)

@@ -1,4 +1,4 @@
-"""Families of a run's signatures: what the name states, and where it leaves that open, the operator.
+"""Families of a run's signatures: from the name, or from the operator where the name does not state it.
 
 Kernels that prepare or finish an operator's main kernel keep its family, but neither its product nor its bytes:
 they are priced as passes over its tensors. Attention in parts: each part of the keys leaves its results in fp32,
@@ -140,7 +140,7 @@ def _volume(axis: str) -> pl.Expr:
 
 
 def _families(frame: pl.DataFrame) -> pl.DataFrame:
-    """Let the operator name what the kernel's name leaves open, and state so in ``basis``."""
+    """Take from the operator what the kernel's name does not state, and note it in ``basis``."""
     family, call, activity = pl.col("family"), pl.col("call_family"), pl.col("activity")
     open_name = family.is_in([names.UNKNOWN, names.OTHER]) | pl.col("basis").is_in(["library", "words"])
     # a product launched by a convolution is an implicit GEMM; helpers of an operator stay what they are

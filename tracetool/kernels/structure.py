@@ -158,7 +158,7 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _filled(frame: pl.DataFrame) -> pl.DataFrame:
-    """Fill from the launch what the operator left open; ``launch_guess`` keeps what was assumed and used."""
+    """Fill from the launch what the operator does not state; ``launch_guess`` keeps what was assumed and used."""
     streams = pl.col("family").is_in(_STREAMS)
     # an index is often not recorded: the grid counts what was picked
     picked = (

@@ -260,7 +260,7 @@ def _closer(
 
 
 def _moving_part(readings: Readings, timeline: Timeline, offset_s: float) -> Readings:
-    """Return the readings in a row in which work comes and goes most, the timeline moved by an offset."""
+    """Return successive readings in which activity varies most, the timeline shifted by an offset."""
     if len(readings) <= _PART:
         return readings
     at = readings.time_s - offset_s

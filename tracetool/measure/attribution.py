@@ -1,4 +1,4 @@
-"""The outcome of an attribution: measured energies, what they rest on, and what the log left open."""
+"""The outcome of an attribution: measured energies, their basis, and their uncertainty."""
 
 from __future__ import annotations
 

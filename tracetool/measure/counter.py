@@ -152,7 +152,7 @@ def counter_ticks(time_s: Floats, energy_j: Floats) -> Ticks:
 
 
 def counter_readings(log: PowerLog, update_s: float) -> Readings:
-    """Return what a counter gained from tick to tick as readings: means over whole steps, nothing unseen.
+    """Return a counter's increase from tick to tick as readings of mean power, which leave no time out.
 
     Parameters
     ----------

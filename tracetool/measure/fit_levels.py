@@ -65,7 +65,7 @@ def _observation(readings: Readings, boxes: Boxes, blocks: Blocks) -> sparse.csr
 
 
 def _block_s(readings: Readings, boxes: Boxes) -> float:
-    """Return the length over which a level is constant: that which readings can tell from its neighbors. [s]
+    """Return the length of blocks of constant level: the shortest that readings resolve. [s]
 
     The update period, longer where polls and the sensor's filter are many periods.
     """

@@ -1,4 +1,4 @@
-"""Readings of a run's GPUs beside what ran on them, and what the checks of the log say of each."""
+"""Readings of a run's GPUs with the work that ran on them, and the verdict on each GPU's log."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def checked_log(
     pairs: Mapping[int, int],
     ran: Collection[int] = (),
 ) -> CheckedPower:
-    """Return what ``check-power`` says of a log, by the GPUs that ran something.
+    """Return the verdict of ``check-power`` on a log, for the GPUs that ran something.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def checked_run(
     gpu_specs: Mapping[int, Gpu | None],
     pairs: Mapping[int, int],
 ) -> CheckedPower:
-    """Return what :func:`checked_log` says of a run's own log, judged once for all that ask."""
+    """Return :func:`checked_log` of a run's own log, computed once per run."""
     names = tuple((logged, gpu.name if gpu is not None else "") for logged, gpu in gpu_specs.items())
     key = ("checked log", names)
     if key not in run.memo:

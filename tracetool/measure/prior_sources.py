@@ -1,4 +1,4 @@
-"""Expected powers that an attribution may use as a prior: given, read from a table, or asked of a model."""
+"""Expected powers that an attribution may use as a prior: given, read from a table, or from a model."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _brackets(time_s: Floats, power_w: Floats) -> tuple[Floats, Floats]:
 
 
 def _grid_freedom_s(low: Floats, high: Floats, period: float, origin: float) -> float:
-    """Return the standard deviation of the grid's place that the brackets leave open. [s]
+    """Return the standard deviation of the phase of the updates, within the brackets by polls. [s]
 
     All brackets must hold their update: polls that drift against the updates narrow the place down,
     polls in step with them leave the whole poll open. Stamps jitter, so the outermost few do not count.

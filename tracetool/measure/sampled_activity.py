@@ -14,7 +14,7 @@ SHARES: Final = {"act_sm": "SMs active", "act_tensor": "tensor cores", "act_dram
 
 
 def sampled_activity(telemetry: pl.DataFrame) -> str:
-    """Return mean shares and the clocks of one GPU's samples in words; nothing where none has a share.
+    """Return mean shares and clocks of one GPU's samples as text; empty where no sample has a share.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class SignatureSums:
     classes: Mapping[int, ClassEnergy] = field(default_factory=dict)
 
     def half_shares(self, seconds: Mapping[int, Floats]) -> Floats:
-        """Return half the 90 % interval of sums, as a share of each; NaN of a sum that is nothing.
+        """Return half the 90 % interval of sums, as a share of each; NaN where a sum is zero.
 
         Parameters
         ----------

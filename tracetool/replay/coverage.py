@@ -136,7 +136,7 @@ def shared_page_notes(
 
 
 def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
-    """Return the stacks that rows state whose library decides their time, and of which nothing was fitted."""
+    """Return the stacks of rows whose time depends on the library, where nothing was fitted for it."""
     stacks, number = rows.distinct("stack")
     unfitted = [library_of(stack) not in {"", *fitted_libraries()} for stack in stacks]
     places = np.flatnonzero(np.array(unfitted)[number])

@@ -16,7 +16,7 @@ _FEW = 2**15
 
 
 def dense(columns: Sequence[pl.Series]) -> Numbers:
-    """Number the distinct combinations of some columns from 0; null is a value of its own.
+    """Number the distinct combinations of some columns from 0; null counts as a value.
 
     Returns
     -------

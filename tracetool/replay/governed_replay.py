@@ -84,7 +84,7 @@ class Governed:
         return Rates(*columns), signature.astype(np.int64) * LEVELS + level
 
     def spread(self, j: int, free_time_s: Floats, launches: Floats) -> tuple[Floats, Floats]:
-        """Return how far the interval of the time constant moves kernel time and energy, down and up.
+        """Return the changes of kernel time and energy over the interval of the time constant, down and up.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ def held_at(
     limit_w: float,
     governor: Governor,
 ) -> HeldLaunches | None:
-    """Return the share of each activity held under the cap; None where it is all or nothing.
+    """Return the share of each activity that is slowed by the cap; None where all or none is.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def held_at(
 def governed_speed(
     work: Activities, rates: Rates, limit_w: float, speed: Floats, governor: Governor
 ) -> Floats | None:
-    """Return how far a cap slowed what ran at once in a recording, as far as the governor held it. (n,) [1]
+    """Return the slowdown of each activity by a cap during the recording, given the governor. (n,) [1]
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _RETURN_NS: Final = 2_000.0
 
 @dataclass(frozen=True)
 class Floors:
-    """The least time each kind of edge takes by itself, low quantiles of the recording. [ns]"""
+    """The least time of each kind of edge: low quantiles of the recording. [ns]"""
 
     queue_ns: float  # end of a kernel to the next on its queue
     launch_ns: float  # call to kernel on an idle queue

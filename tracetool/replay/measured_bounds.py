@@ -100,7 +100,7 @@ def _energy(
     predicted: Prediction,
     power: PowerCalibration,
 ) -> list[str]:
-    """Rows whose measured power above nothing at all is too little for the operations counters show."""
+    """Rows whose measured power is too low for the operations that counters show."""
     if not read.any():
         return []
     work, pj = predicted.timing.work, prior_calibration(gpu).core_pj

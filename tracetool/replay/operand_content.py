@@ -41,7 +41,7 @@ class Content:
 
 
 def parse_content(text: str) -> Content | None:
-    """Return the content of operands that a text states; None for nothing or ``unknown``.
+    """Return the content of operands stated by a text; None for an empty text or ``unknown``.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def content_notes(rows: OperatorColumns) -> list[str]:
 
 
 def _switching(text: str, dtype: str, sparsity: float, toggle: float) -> float:
-    """Return the switching of a content relative to random numbers; NaN where nothing is stated."""
+    """Return the switching of a content relative to random numbers; NaN where it is not stated."""
     content = parse_content(text)
     if content is None and sparsity < 0 and toggle < 0:
         return np.nan

@@ -114,7 +114,7 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame, *, of_means: bool 
 
 
 def _unread(frame: pl.DataFrame, columns: pl.DataFrame, kind: Kind) -> tuple[str, ...]:
-    """Return the columns of a table that nothing is computed from, in their order."""
+    """Return the columns of a table that are not used, in their order."""
     if kind == "kernels":
         effective = {*columns.columns, *UTILIZATIONS} - {
             c for c in columns.columns if c.startswith(("act_", "mix_"))

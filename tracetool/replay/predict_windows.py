@@ -1,4 +1,4 @@
-"""A run predicted window by window: each replayed by itself, what they take and cost added up.
+"""A run predicted window by window: each is replayed alone, and times and energies are added.
 
 Signatures are modeled once a window from what was measured there; a window's replay is done when the next
 begins, so memory does not grow with the run. Windows meet where no GPU works
@@ -106,7 +106,7 @@ def added(
 def _not_hidden(
     totals: Sequence[Mapping[str, Any]], infos: Sequence[Mapping[str, Any]], idle_s: Floats
 ) -> Floats:
-    """Return the idle time before each window less what work launched before it still takes. [s]
+    """Return the idle time before each window that is not hidden by work launched before it. [s]
 
     A host that waits for nothing issues on while kernels last longer than recorded; one that waits is late
     by as much as they are.

@@ -107,7 +107,7 @@ def _utilization(rows: OperatorColumns, gpu: Gpu, predicted: Prediction) -> list
 
 
 def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration, surroundings: Surroundings) -> list[str]:
-    """Predicted power below what the GPU draws with nothing running, at the temperature assumed."""
+    """Predicted power below idle power at the assumed temperature."""
     warm = steady_temperature_c(predicted.power_w, gpu, surroundings)
     base = np.minimum(idle_power_w(gpu, predicted.clock_mhz, power, warm), predicted.idle_w)
     under = (predicted.power_w * SLACK < base) & (predicted.timing.duration_s > 0)

@@ -120,7 +120,7 @@ def signature_frame(signatures: pl.DataFrame, replays: RunReplay, totals: RunTot
 
 
 def _in_the_run(frame: pl.DataFrame, launches: Floats, totals: RunTotals) -> pl.DataFrame:
-    """Put what the launches take and cost in the replayed run in place of what one takes alone.
+    """Replace time and energy of a launch alone by those of the launches in the replayed run.
 
     Where activities overlap they share base power, and a cap may slow them together.
     """

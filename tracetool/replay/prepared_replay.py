@@ -117,7 +117,7 @@ class RunReplay:
         return None if self.governed is None else self.governed.at.get(j)
 
     def _cap(self, j: int) -> Cap:
-        """Return the limit at clock j, and how far it had slowed the times that activities take there."""
+        """Return the power limit at clock j, and the slowdown by it that the activities' times include."""
         held_launches = self._held_launches(j)
         if held_launches is None or self.governed is None:
             return self.cap

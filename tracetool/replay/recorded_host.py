@@ -105,7 +105,7 @@ def _begins(number: Ints, start_ns: Ints) -> Ints:
 
 
 def _issue(run: Run, kernels: pl.DataFrame) -> float | None:
-    """Return the mean distance of launches over what the usual host takes for them. [1]"""
+    """Return the mean time between launches relative to that of the usual host. [1]"""
     alone = kernels.filter(pl.col("launch_ns").is_not_null() & pl.col("graph_node").is_null()).sort(
         "launch_ns"
     )

@@ -239,7 +239,7 @@ def without_refuted_sizes(rows: OperatorColumns, conditions: Recorded) -> Operat
 
 
 def with_open_conditions(rows: OperatorColumns, conditions: Recorded) -> OperatorColumns:
-    """Return rows with what their recording leaves open: the resolution of its timer and the lowest clock.
+    """Return rows with the uncertainties of their recording: the timer's resolution and the lowest clock.
 
     Intervals of times that the model gives without the measured ones then hold it, as they
     are compared with what was recorded.

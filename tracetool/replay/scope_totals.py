@@ -247,5 +247,5 @@ def energy_parts(parts_j: Sequence[dict[str, float]], records: list[dict[str, An
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Return part over whole, 1 where the whole is nothing."""
+    """Return part over whole, 1 where the whole is zero."""
     return np.divide(numerator, denominator, out=np.ones_like(numerator), where=denominator > 0)

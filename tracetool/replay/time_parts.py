@@ -44,7 +44,7 @@ _COMPUTE, _LINK, _COPY, _WAIT = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class Pieces:
-    """Activities of one GPU; a collective's wait for other ranks is a piece of its own, at the end."""
+    """Activities of one GPU; waits of collectives for other ranks are separate pieces, at the end."""
 
     rows: Ints  # (n,) rows of the kernels table
     start_ns: Ints  # (n,) [ns]

@@ -1,4 +1,4 @@
-"""A recorded timeline at other durations: when everything runs, why the device waits, what it costs."""
+"""A recorded timeline at other durations: start and end of every activity, causes of idle time, energy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SETTLED = 1e-3
 
 @dataclass(frozen=True)
 class Cap:
-    """A power limit on each device, and how far it had slowed the activities when they were recorded."""
+    """A power limit on each device, and the slowdown by it that the recorded times include."""
 
     limit_w: float
     speed: Floats | None = None  # (n,) mean speed of each in the recording [1]; None: all at full speed
@@ -120,7 +120,7 @@ def replay(
 
 
 def at_full_speed(work: Activities, replayed: Replayed, rates: Rates, limit_w: float) -> Floats:
-    """Return the time at full speed that each activity's time under a cap is worth. Shape (n,). [ns]"""
+    """Return the time at full speed equivalent to each activity's time under a cap. Shape (n,). [ns]"""
     return _progress(work, replayed.start_ns, replayed.end_ns, rates, limit_w, Memory())
 
 
@@ -130,7 +130,7 @@ def overlapping(work: Activities) -> bool:
 
 
 def recorded_speed(work: Activities, rates: Rates, limit_w: float, met: Numbers) -> Floats | None:
-    """Return how far a cap had slowed each activity in the recording, None where it slowed none. (n,) [1]
+    """Return the slowdown of each activity by a cap in the recording; None where none was slowed. (n,) [1]
 
     Collectives that met others, ``met``, wait most of their time and are taken to run at full speed.
     """
@@ -193,7 +193,7 @@ def _under_cap(
 def _progress(
     work: Activities, start: Floats, end: Floats, rates: Rates, cap_w: float, memory: Memory
 ) -> Floats:
-    """Return the time at full speed that each activity's time under the cap is worth. (n,) [ns]"""
+    """Return the time at full speed equivalent to each activity's time under the cap. (n,) [ns]"""
     total = end - start
     scratch = memory.sharing
     for _, members in work.by_device:

@@ -89,7 +89,7 @@ def without_host_time(graph: Graph, calls: HostCalls, dropped: Bools) -> Graph:
 
 
 def with_instant_host(graph: Graph) -> Graph:
-    """Return the graph with a host that takes no time of its own; where it waited for the device it waits.
+    """Return the graph with a host that takes no time, but still waits for the device.
 
     Launch calls take none either: of a long one the usual latency stays, and what the activity was late.
     """

@@ -246,7 +246,7 @@ def peak_together_w(curves: Mapping[int, PowerCurve]) -> float:
 
 
 def _highest_edges(curves: Sequence[PowerCurve]) -> Floats:
-    """Return the edges from which curves may draw most together, as far as a running sum tells. [ns]"""
+    """Return the edges at which the sum of the curves may be highest. [ns]"""
     edge_ns = np.concatenate([c.edge_ns[:-1] for c in curves])
     order = np.argsort(edge_ns, kind="stable")
     last = np.append(np.diff(edge_ns[order]) > 0, True)  # powers of no time are none

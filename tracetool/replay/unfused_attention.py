@@ -1,4 +1,4 @@
-"""Attention as a framework issues it operator by operator: scores written out, softmax of its own.
+"""Attention operator by operator, as a framework without fused attention runs it.
 
 Operator tables name attention as one row. A fused kernel runs it as one; a framework that issues
 every operator by itself runs two products, a scaling, a mask and a softmax, and moves the scores

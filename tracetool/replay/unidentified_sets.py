@@ -1,4 +1,4 @@
-"""Groups of a run that its log does not separate, and what they cost together."""
+"""Groups of a run that its log does not separate, and their joint energy."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _ARENAS = -8  # M_ARENA_MAX of the GNU C library
 
 
 def ratio_cap(default: float = 200.0) -> float:
-    """Return the highest ratio of unpacked to packed size that is believed.
+    """Return the highest ratio of unpacked to packed size that is accepted.
 
     ``TRACETOOL_MAX_GZ_RATIO`` overrides it.
     """

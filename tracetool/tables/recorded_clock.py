@@ -1,4 +1,4 @@
-"""The core clock a run was recorded at, as far as readings tell."""
+"""The core clock a run was recorded at, from its readings."""
 
 from __future__ import annotations
 

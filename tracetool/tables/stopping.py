@@ -43,7 +43,7 @@ def install() -> None:
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """Let the work end by itself however long it takes: a recording waits for its program and profiler."""
+    """Wait for the work to end, without a limit: a recording waits for its program and profiler."""
     global _patient  # noqa: PLW0603 - one process, one way to end
     _patient += 1
     try:

@@ -1,4 +1,4 @@
-"""Cost of energy in money and in CO2, at factors the user states; nothing is looked up."""
+"""Cost of energy in money and in CO2, from factors that the user states."""
 
 from __future__ import annotations
 

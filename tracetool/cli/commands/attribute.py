@@ -172,7 +172,7 @@ def _subject(
     of_classes: Mapping[str, object],
     of_activities: Mapping[str, object],
 ) -> Literal["groups", "requests", "classes"]:
-    """Return what energies are asked of, and refuse the options of anything else."""
+    """Return the kind of the source, and refuse options of other kinds."""
     from tracetool.sources.request_log import is_request_log
 
     if by is not None:

@@ -1,4 +1,4 @@
-r"""Energy of a unit of work against the batch: what a batch shares, and what every unit takes itself.
+r"""Energy of a unit of work over the batch size: the part that a batch shares, and the part of every unit.
 
 Notes
 -----

@@ -89,7 +89,7 @@ _MODEL_SUBJECT: Final = pl.format("{} on {}", "family", "gpu")
 
 
 def batches(runs: pl.DataFrame) -> Contrast:
-    """Compare the smallest with the largest batch of configurations that differ in nothing else."""
+    """Compare the smallest with the largest batch of otherwise equal configurations."""
     ordered = runs.sort("batch", "row")
     groups = ordered.group_by(CURVE, maintain_order=True)
     small, large = (side.select(runs.columns) for side in (groups.first(), groups.last()))
@@ -258,7 +258,7 @@ def contrasts(runs: pl.DataFrame) -> tuple[Contrast, ...]:
 
 
 def median_parts(pairs: pl.DataFrame) -> dict[str, float]:
-    """Return what each factor adds or takes in the pair of the median ratio, in the energy of its base. [1]
+    """Return each factor's contribution in the pair of median ratio, as a share of its base's energy. [1]
 
     They sum to the median ratio minus one. Of an even number of pairs the two in the middle are averaged, as
     their ratios are in the median.
@@ -274,7 +274,7 @@ def median_parts(pairs: pl.DataFrame) -> dict[str, float]:
 
 
 def leading_factor(pairs: pl.DataFrame) -> tuple[str, float]:
-    """Return the factor that explains most of a contrast, and its share of what all add or take. [1]"""
+    """Return the factor that explains most of a contrast, and its share of all contributions. [1]"""
     base = pairs["base_j"].to_numpy()
     sizes = {f: float(np.median(np.abs(pairs[f].to_numpy() / base))) for f in FACTORS}
     total = sum(sizes.values())

@@ -200,7 +200,7 @@ def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
 
 
 def _edges_sd_w(golden_samples: GoldenSamples, fit: Fit, mean_w: float) -> float:
-    """Return how far off the mean is for the edges of executions, where samples were left out. [W]
+    """Return the standard deviation of a mean from the samples left out at the edges of executions. [W]
 
     They lie within two standard errors of their times from an edge; averaging samplers see edges too.
     """

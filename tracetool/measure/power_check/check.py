@@ -233,7 +233,7 @@ def _package_identity(packages: list[list[int]], gpus: Mapping[int, Gpu | None])
 
 
 def _copied(telemetry: pl.DataFrame, logged: list[int]) -> list[tuple[int, int]]:
-    """Return pairs of GPUs whose readings are equal one by one."""
+    """Return pairs of GPUs whose readings are all equal."""
     if len(logged) < 2:
         return []
     powers = telemetry.select("device", "power_w").filter(pl.col("power_w").is_not_null())

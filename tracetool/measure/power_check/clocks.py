@@ -103,7 +103,7 @@ def clock(case: LogCase) -> Finding:
 
 
 def _inside(case: LogCase, offset_s: float) -> bool:
-    """Return whether a log covers most of the work at that offset; ends alone place nothing."""
+    """Return whether a log covers most of the work at an offset; its ends alone determine none."""
     start_s, end_s = case.span_s
     first_s, last_s = case.readings.time_s[0] - offset_s, case.readings.time_s[-1] - offset_s
     return bool(min(end_s, last_s) - max(start_s, first_s) >= 0.5 * (end_s - start_s))

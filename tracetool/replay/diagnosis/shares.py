@@ -122,7 +122,7 @@ def kernel_shares(
 
 
 def _moves_only(rows: OperatorColumns) -> Bools:
-    """Return which signatures move data within the GPU and compute nothing. Shape (s,)."""
+    """Return which signatures only move data within the GPU. Shape (s,)."""
     return np.asarray((rows.family == names.COPY) | within_gpu(rows))
 
 

@@ -94,7 +94,7 @@ def by_option(booked: Ledger, question: WhatIf) -> WhatIf:
 
 
 def without_waste(booked: Ledger, before: Altered, name: str) -> Altered:
-    """Return kernels without what a cause takes of their time and energy.
+    """Return kernels without the time and energy that a cause costs them.
 
     Notes
     -----
