@@ -103,7 +103,7 @@ class Levels:
         return np.asarray(out)
 
     def _solved(self, weights: sparse.csr_matrix, low: int, high: int, size: int) -> Floats:
-        """Return the variance of sums with weights in [low, high), more unknowns solved until it converges."""
+        """Return the variance of sums with weights in [low, high), solving on until it converges."""
         tail = _TAIL_CELLS
         while True:
             end = min(high + tail, size)
