@@ -36,7 +36,7 @@ from tracetool.measure.served_load import phase_spans
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import build_timeline, cut
 from tracetool.measure.window_length import NOISE, class_likelihood
-from tracetool.measure.windows import WindowEnergy
+from tracetool.measure.windows import WindowEnergy, class_ratio
 from tracetool.tables.run import Run
 
 NONE = np.zeros(0)
@@ -220,6 +220,13 @@ def _energies(joules: Floats, sd_j: Floats, seconds: Floats) -> ClassEnergy:
         seconds, np.ones(k + 2), watts, joules, sd_j, np.zeros(k + 2), identified,
         np.diag(sd_j**2), 1.0, NONE, 0.0, np.zeros((2, k + 2)),
     )  # fmt: skip
+
+
+def test_windows_take_the_power_a_class_is_stated_to_have() -> None:
+    """9 s at 300 W that readings see, and copies of 1 s at 100 W that none does: 280 W in the mean."""
+    classes = _energies(np.array([2700.0, 100.0, 0.0, 0.0]), np.ones(4), np.array([9.0, 1.0, 0.0, 0.0]))
+    ratio = class_ratio(replace(classes, prior_share=np.array([0.0, 1.0, 0.0, 0.0])))
+    assert ratio == pytest.approx([300.0 / 280.0, 100.0 / 280.0])
 
 
 def test_sums_over_gpus_have_errors_of_their_own() -> None:

@@ -55,14 +55,18 @@ def seen_share(observation: Observation, start_s: Floats, end_s: Floats) -> Floa
 
 
 def class_ratio(class_energy: ClassEnergy) -> Floats | None:
-    """Return the power of each class over their mean, by the readings; None for one class."""
+    """Return the power of each class over their mean, as attribution states it; None for one class.
+
+    What no reading shows of a class is what is believed of its kind, of copies little over idle: taken for
+    the mean of all, readings in which they run would pass for outliers, and all else for more than it draws.
+    """
     k = len(class_energy.seconds) - 2
     seconds, power = class_energy.seconds[:k], class_energy.power_w[:k]
     with_power = (seconds > 0) & np.isfinite(power)
     if with_power.sum() < 2:
         return None
     mean = float(seconds[with_power] @ power[with_power] / seconds[with_power].sum())
-    excess = np.where(with_power, power / max(mean, 1e-9) - 1.0, 0.0) * (1.0 - class_energy.prior_share[:k])
+    excess = np.where(with_power, power / max(mean, 1e-9) - 1.0, 0.0)
     return np.asarray(np.clip(1.0 + excess, *_RATIO))
 
 
