@@ -125,6 +125,15 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
+def fleet_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run tasks of ``fleet`` in this process: where it is not asked how processes begin and end."""
+    from tests.fleet.here import HereOfCopies
+    from tracetool.fleet.engine import ENGINES
+
+    monkeypatch.setitem(ENGINES, "local", HereOfCopies)
+
+
+@pytest.fixture
 def heeds_hang_up() -> Iterator[None]:
     """Let programs that a test starts heed a hang-up, which they ignore where nohup runs the tests."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
+from tests.fleet.here import HereOfCopies
 from tests.measure.invented_gpu import campaign, gpu_log
+from tracetool.fleet.engine import ENGINES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
@@ -96,7 +99,8 @@ def stand_ins(folder: Path) -> Path:
     fleet.mkdir(parents=True)
     (fleet / trace.name).symlink_to(trace)
     (fleet / log.name).symlink_to(log)
-    with chdir(folder):
+    with chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENGINES, "local", HereOfCopies)
         labels = ["--labels", "{team}/{model}"]
         assert run(["fleet", "ingest", "traces", "-o", "fleet", *labels, "-q"]) == 0
         assert run(["fleet", "attribute", "fleet", "-q"]) == 0

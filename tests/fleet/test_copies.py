@@ -15,6 +15,8 @@ from tracetool.fleet.jobs import run_name
 from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.storage import Place
 
+pytestmark = pytest.mark.usefixtures("fleet_here")
+
 
 def ingested(source: Path, target: Path) -> tuple[int, int, tuple[str, ...]]:
     jobs = tt.fleet_ingest(source, target, workers=1)

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fleet import dying
+from tests.fleet.here import Here
 from tests.fleet.test_fleet import kineto
 from tracetool.core.errors import BadInput, Interrupted, MissingPart
 from tracetool.core.progress import Silent
@@ -25,23 +26,6 @@ from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.run_jobs import Tally, Work, run_jobs
 from tracetool.fleet.storage import Place
 from tracetool.fleet.tasks import _scratch
-
-
-class Here:
-    """An engine that runs a task at once, here."""
-
-    workers = 2
-
-    def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(task(*arguments))
-        except Exception as error:  # noqa: BLE001 - as a worker does
-            future.set_exception(error)
-        return future
-
-    def close(self) -> None:
-        pass
 
 
 def ran(
@@ -202,6 +186,7 @@ def test_scratch_of_a_killed_task_goes_with_the_next(tmp_path: Path) -> None:
         assert list((tmp_path / ".scratch").iterdir()) == [folder]
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_a_disk_that_takes_no_record_of_a_job_is_left_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +206,7 @@ def test_a_disk_that_takes_no_record_of_a_job_is_left_as_it_was(
     assert [p.name for p in (tmp_path / "set").iterdir()] == ["runs"]
 
 
+@pytest.mark.usefixtures("fleet_here")
 @pytest.mark.parametrize(
     ("stop", "said", "code"), [(KeyboardInterrupt, "interrupted", 130), (Terminated, "terminated", 143)]
 )

@@ -109,6 +109,7 @@ def test_jobs_are_what_folders_hold(tmp_path: Path) -> None:
         found([str(tmp_path / "absent")])
 
 
+@pytest.mark.usefixtures("fleet_here")
 @pytest.mark.parametrize("name", ["step.csv", "step_smi.csv", "smi.csv", "step-smi.txt", "step.log"])
 def test_a_power_log_is_told_by_its_content(tmp_path: Path, name: str) -> None:
     trace = kineto(tmp_path / "a" / "step.pt.trace.json", launches=2)
@@ -166,6 +167,7 @@ def test_of_many_json_files_named_alike_one_is_opened(
     assert sum(len(j.logs) for j in found([str(tmp_path)])) == 0  # as if they were traces
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_operators_of_an_execution_trace_go_with_the_profile_beside_them(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
@@ -192,6 +194,7 @@ def test_runs_are_what_ingest_alone_writes(fleet: Path, source: Path, tmp_path: 
     assert run.telemetry.equals(alone.telemetry)
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_a_predicted_jobs_interval_is_that_of_its_run(samples: Path, tmp_path: Path) -> None:
     """The model's intervals reach farther up than down: one half width for both is another interval."""
     (tmp_path / "job").mkdir()
@@ -261,6 +264,7 @@ def test_kernels_are_classified_by_job_and_rank(fleet: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_two_fleets_differ_by_what_one_takes_more(fleet: Path, tmp_path: Path) -> None:
     for team, scale in (("nlp", 1.0), ("vision", 1.0)):
         kineto(tmp_path / "traces" / team / "gpt" / "step.pt.trace.json", scale=scale)
@@ -339,6 +343,7 @@ def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
     assert none.row(-1, named=True)["saved_energy_j"] == pytest.approx(0.0)
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_predictions_of_ranks_add_up_to_the_job(tmp_path: Path) -> None:
     for rank, launches in ((0, 30), (1, 20)):
         kineto(tmp_path / "job" / f"rank{rank}.pt.trace.json", rank=rank, launches=launches)
@@ -401,6 +406,7 @@ def test_a_bucket_is_a_place_like_any(source: Path, fleet: Path, bucket: str) ->
     assert here["energy_j"].to_list() == pytest.approx(there["energy_j"].to_list())
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_what_no_trace_names_has_a_name_in_the_table(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -426,6 +432,7 @@ def test_bars_of_a_page_have_names_told_apart_a_unit_and_intervals() -> None:
     assert "question" not in table.frame.columns
 
 
+@pytest.mark.usefixtures("fleet_here")
 @pytest.mark.parametrize(
     ("question", "kind", "task"),
     [

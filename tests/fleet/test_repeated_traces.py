@@ -35,6 +35,7 @@ def test_a_trace_counts_once_however_often_it_is_named(tmp_path: Path) -> None:
     assert names[2].startswith("one-")
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_a_source_named_twice_is_read_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kineto(tmp_path / "src" / "a" / "step.pt.trace.json", launches=2)
     jobs = tt.fleet_ingest([tmp_path / "src"] * 2, tmp_path / "set", workers=1)

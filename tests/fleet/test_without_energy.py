@@ -11,6 +11,8 @@ import tracetool as tt
 from tests.documents import check_document
 from tests.fleet.test_fleet import kineto
 
+pytestmark = pytest.mark.usefixtures("fleet_here")
+
 
 def test_a_job_without_energy_says_why_and_what_to_do(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -71,6 +71,7 @@ def test_attribute_shows_what_was_asked_with_the_verdict_first(stuck: tt.Run) ->
     assert attributed.energy["energy_j"].is_not_null().any()
 
 
+@pytest.mark.usefixtures("fleet_here")
 def test_fleet_attribute_says_which_jobs_and_why(samples: Path, stuck: tt.Run, tmp_path: Path) -> None:
     job = tmp_path / "source" / "job"
     job.mkdir(parents=True)
