@@ -147,7 +147,7 @@ def score(setting: str, cell: Cell, told: Learned) -> Scored:
     nothing = np.zeros(len(error), dtype=np.bool_)
     return Scored(
         setting, cell.operator, cell.law, cell.part.gpu.name, cell.stack, cell.implementation,
-        cell.set_name, seen=True, single=True, stood_for=False, widening=1.0, error=error, inside=nothing,
+        cell.set_name, seen=True, single=True, stood_for=False, scale=1.0, error=error, inside=nothing,
         needed=error, width=0.0,
     )  # fmt: skip
 

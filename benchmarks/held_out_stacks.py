@@ -29,10 +29,9 @@ from stack_tables import Cell, cells, version_cells
 from transfer_bands import WIDE, Scored, other_kernel, transfer, version_factor, write
 
 from tracetool.calibrate.joint import GpuRows
-from tracetool.families.implementations import Implementation, TransferBands, library_of
+from tracetool.families.implementations import Implementation, TransferBands, library_of, typical_beside
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
-from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
 from tracetool.model.chip_scaling import widening
@@ -45,7 +44,7 @@ HERE = Path(__file__).resolve().parent.parent
 #: Rows of a cell that are looked at.
 ROWS = 1500
 #: Bands and factors before anything is left out.
-NOTHING = TransferBands(WIDE, WIDE)
+NOTHING = TransferBands((WIDE[0] / typical_beside((0.0, 0.0)), WIDE[1] / typical_beside((0.0, 0.0))), WIDE)
 SETTINGS = ("shapes", "version", "gpu", "architecture", "library", "implementation")
 
 
@@ -86,18 +85,19 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
         setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation, cell.set_name,
-        gpu.architecture in fitted, all(alone), all(stood_for), wider(law.name, gpu, every, of_law),
+        gpu.architecture in fitted, all(alone), all(stood_for), scale_of(cell, every[0], of_law),
         error, inside, needed, float(width.mean()),
     )  # fmt: skip
 
 
-def wider(law: str, gpu: Gpu, every: Sequence[Member], registry: Iterable[Implementation]) -> float:
-    """Return how much wider bounds are for the memory of a GPU, of the first implementation that answers.
-
-    0 where it was not measured for the law itself.
-    """
-    measured = [load_gpu(g) for one in registry if one.name == every[0].name for g in one.laws[law].gpus]
-    return widening(gpu, measured) if measured else 0.0
+def scale_of(cell: Cell, answer: Member, registry: Iterable[Implementation]) -> float:
+    """Return the scale of a cell's bounds where its GPU was not measured; 0 where the law itself was not."""
+    gpu, told = cell.part.gpu, [one.laws[cell.law] for one in registry if one.name == answer.name]
+    if not told:
+        return 0.0
+    if gpu.architecture in told[0].architectures:
+        return typical_beside(told[0].band_on(gpu.architecture, cell.stack))
+    return widening(gpu, [load_gpu(name) for name in told[0].gpus])
 
 
 def registry_of(fitted: Iterable[FittedSet]) -> tuple[Implementation, ...]:

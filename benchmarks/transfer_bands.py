@@ -15,7 +15,12 @@ from fit_stacks import FAMILIES, SOURCE, group_of, rounded
 
 from tracetool.calibrate.conformal import band
 from tracetool.core.arrays import Bools, Floats
-from tracetool.families.implementations import TransferBands, elsewhere, library_of, transfer_bands
+from tracetool.families.implementations import (
+    TransferBands,
+    bands_elsewhere,
+    library_of,
+    transfer_bands,
+)
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 
@@ -30,8 +35,7 @@ VERSION = 1.2
 OTHER_KERNEL, MOST_SHARE = 2.0, 1.0 / 3.0
 #: GPUs from which on their tables tell of the next version.
 LEAST_GPUS = 2
-#: Operators from which on their errors tell the band of all laws on another architecture; of fewer it is the
-#: one delivered. A prior.
+#: Operators from which on their errors tell the bands of all laws, which are those delivered else. A prior.
 LEAST_OPERATORS = 5
 #: Quantiles that stand for the rows of a cell.
 _QUANTILES = (np.arange(60) + 0.5) / 60
@@ -58,7 +62,7 @@ class Scored:
     seen: bool  # whether a GPU of the architecture was fitted
     single: bool  # whether one implementation answered
     stood_for: bool  # whether another kernel answered than the one that ran
-    widening: float  # of bounds on another architecture for its memory; 0 where no law of it tells
+    scale: float  # of its bounds where its GPU was not measured; 0 where no law of it tells
     error: Floats  # ln(measured / predicted)
     inside: Bools
     needed: Floats  # factor on the ln of the bounds that would just hold the row
@@ -100,47 +104,44 @@ def other_kernel(scored: Sequence[Scored], law: str, without: str = "") -> float
 
 
 def transfer(scored: Sequence[Scored], law: str, share: float, without: str = "") -> TransferBands:
-    """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either.
-
-    Where no other GPU of an architecture was left out the band is that of architectures.
-    """
-    away = band_elsewhere(scored, without)
-    near = band_of_gpus(scored, law, without) or away
+    """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either."""
+    near, away = (band_elsewhere(scored, seen=seen, without=without) for seen in (True, False))
     wider, newer = library_factor(scored, law, without), version_factor(scored, law)
     return TransferBands(near, away, wider, newer, share, band_of_stand_ins(scored, law, without))
 
 
-def band_of_gpus(scored: Sequence[Scored], law: str, without: str = "") -> tuple[float, float] | None:
-    """Return the 90 % band of a law's errors on GPUs left out whose architecture was seen, but for one."""
-    errors = [
-        one.error[:: max(1, len(one.error) // ROWS_OF_CELL)]
-        for one in scored
-        if one.setting == "gpu" and one.law == law and one.single and one.seen and one.gpu != without
-    ]
-    return band(np.concatenate(errors), 10**6) if errors else None
+def band_elsewhere(scored: Sequence[Scored], *, seen: bool, without: str = "") -> tuple[float, float]:
+    """Return the 90 % band of errors over their scale on GPUs or architectures left out, but for one.
 
-
-def band_elsewhere(scored: Sequence[Scored], without: str = "") -> tuple[float, float]:
-    """Return the 90 % band of errors over their widening on architectures left out, but for a GPU's.
-
-    What carries over from one architecture to the next errs alike in all laws, and differs from kernel to
-    kernel: each cell counts alike, and of k cells the band leaves out 0.05 - 0.95 / k on either side (Dunn,
-    Wasserman and Ramdas, "Distribution-free prediction sets for two-layer hierarchical models", 2023).
+    GPUs are those of architectures that were ``seen``. What carries over from one to the next errs alike in
+    all laws, and differs from kernel to kernel: each cell counts alike. Of k cells on other architectures the
+    band leaves out 0.05 - 0.95 / k on either side (Dunn, Wasserman and Ramdas, "Distribution-free prediction
+    sets for two-layer hierarchical models", 2023); a GPU of an architecture has a band of its own besides.
     """
     architecture = {one.gpu: load_gpu(one.gpu).architecture for one in scored}
-    not_meant = {of for name, of in architecture.items() if without in {name, of}}
-    cells = [one for one in scored if tells_elsewhere(one) and architecture[one.gpu] not in not_meant]
-    if len({one.operator for one in cells}) < LEAST_OPERATORS:
-        return elsewhere()
-    out = max(0.05 - 0.95 / len(cells), 0.0)
-    spread = np.concatenate([np.quantile(one.error, _QUANTILES) / one.widening for one in cells])
+    meant = {of for name, of in architecture.items() if without in {name, of}}
+    cells = [
+        one
+        for one in scored
+        if one.seen == seen and tells_elsewhere(one)
+        and (one.gpu != without if seen else architecture[one.gpu] not in meant)
+    ]  # fmt: skip
+    if not enough(cells):
+        return bands_elsewhere()[0 if seen else 1]
+    out = 0.05 if seen else max(0.05 - 0.95 / len(cells), 0.0)
+    spread = np.concatenate([np.quantile(one.error, _QUANTILES) / one.scale for one in cells])
     return float(np.quantile(spread, out)), float(np.quantile(spread, 1.0 - out))
 
 
+def enough(cells: Sequence[Scored]) -> bool:
+    """Return whether cells are of operators enough to tell of all laws."""
+    return len({one.operator for one in cells}) >= LEAST_OPERATORS
+
+
 def tells_elsewhere(one: Scored) -> bool:
-    """Return whether a cell tells how far a kernel is off on an architecture nobody measured it on."""
-    left_out = one.setting in {"gpu", "architecture"} and not one.seen
-    return left_out and one.single and not one.stood_for and one.widening > 0.0
+    """Return whether a cell tells how far a kernel is off on a GPU nobody measured it on."""
+    left_out = one.setting == "gpu" or (one.setting == "architecture" and not one.seen)
+    return left_out and one.single and not one.stood_for and one.scale > 0.0
 
 
 def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
@@ -197,23 +198,19 @@ def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> flo
 
 
 def write(scored: Sequence[Scored], shares: dict[str, float], wanted: Iterable[str]) -> None:
-    """Put the bands on GPUs, versions and libraries left out beside the laws, that of all laws above them."""
-    if len({one.operator for one in scored if tells_elsewhere(one)}) >= LEAST_OPERATORS:
-        lines = _lines("other_architecture", band_elsewhere(scored))
-        (FAMILIES / "transfer.toml").write_text("\n".join(lines) + "\n")
+    """Put the factors and bands of versions, libraries and stand-ins beside the laws, those of GPUs above."""
+    lines = []
+    for seen, name in ((True, "same"), (False, "other")):
+        lines += _lines(f"{name}_architecture", band_elsewhere(scored, seen=seen))
+    (FAMILIES / "transfer.toml").write_text("\n".join(lines) + "\n")
     for law in wanted:
         bands, before = transfer(scored, law, shares[law]), transfer_bands(law)
         path = FAMILIES / group_of(law) / "transfer.toml"
         text = path.read_text() if path.exists() else ""
-        section = re.search(rf"(?ms)^\[{law}\]\n(.*?)(?=^\[|\Z)", text)
         text = re.sub(rf"(?ms)^\[{law}\]\n.*?(?=^\[|\Z)", "", text).strip()
-        near = band_of_gpus(scored, law)
-        if near is None and before and section and "same_architecture_low" in section[1]:
-            near = before.same_architecture  # of GPUs that were not left out
         if before:
             bands = replace(bands, **_of_settings_not_asked(scored, before))
-        lines = _lines("same_architecture", near) if near else []
-        lines += _lines("stand_in", bands.stand_in)
+        lines = _lines("stand_in", bands.stand_in)
         lines += [_line(name, getattr(bands, name)) for name in ("other_library", "other_version")]
         lines += [_line("swapped", bands.swapped)] if bands.swapped else []
         path.write_text((text + "\n\n" if text else "") + "\n".join([f"[{law}]", *lines]) + "\n")

@@ -80,10 +80,11 @@ def test_a_file_states_coefficients_of_its_laws_in_their_bounds_and_units(path: 
 def test_every_fitted_law_says_how_far_it_errs_elsewhere(law: str) -> None:
     bands = transfer_bands(law)
     assert bands is not None
-    near, away = bands.same_architecture, bands.apart(1.0)
-    assert away[0] <= near[0] < 0 < near[1] <= away[1]
-    assert bands.apart(3.0)[0] <= 3.0 * bands.other_architecture[0]
-    assert bands.apart(3.0)[1] >= 3.0 * bands.other_architecture[1]
+    own = (-0.1, 0.1)
+    near, away = bands.on_architecture(own), bands.apart(own, 1.0)
+    assert away[0] <= near[0] < own[0] < own[1] < near[1] <= away[1]
+    assert bands.apart(own, 3.0) == tuple(3.0 * side for side in bands.other_architecture)
+    assert bands.apart((-9.0, 9.0), 3.0) == (-9.0, 9.0)
     assert bands.other_library >= 1.0
 
 

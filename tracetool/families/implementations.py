@@ -16,10 +16,10 @@ and a section for each law it was fitted for: the coefficients on every GPU that
 under ``[<law>.on.<architecture>]`` those that differ there, under
 ``[<law>.in."<stack>".<architecture>]`` those that differ there in another version of the library, ``gpus``
 with the rows measured on each, and the 90 % band of ln(measured / predicted) on shapes held back.
-``families/<group>/transfer.toml`` holds, by law, the band on another GPU of an architecture, how much wider
-the bounds of a mixture are where another library ran the rows, the share of other versions and libraries that
-run a kernel which was not measured there, and the band of kernels that another of their library stood for.
-``families/transfer.toml`` holds the band of all laws on another architecture.
+``families/<group>/transfer.toml`` holds, by law, how much wider the bounds of a mixture are where another
+library ran the rows, the share of other versions and libraries that run a kernel which was not measured
+there, and the band of kernels that another of their library stood for. ``families/transfer.toml`` holds what
+all laws share on another GPU of an architecture and on another architecture.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import tomli
 
 from tracetool.core.interval import Band
@@ -39,7 +40,10 @@ from tracetool.core.library_versions import before_version, nearest_version, ver
 from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number
 
+#: Half the width of a typical implementation's own band. [ln]
+_TYPICAL = prior_number("implementations.typical_band")
 #: Generations that architectures count as further apart where one has matrix instructions of warpgroups or of
 #: tensor memory and the other has not: libraries build other kernels for them. [1] A prior.
 OTHER_KERNELS = 3.0
@@ -126,17 +130,30 @@ class Implementation:
 class TransferBands:
     """90 % bands of ln(measured / predicted) of a law away from the GPUs an implementation was fitted on."""
 
-    same_architecture: Band
-    other_architecture: Band  # of all laws, where memory brings an SM as much as on a GPU measured
+    same_architecture: Band  # over the typical width beside the implementation's own [1]
+    other_architecture: Band  # where memory brings an SM as much as on a GPU measured
     other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
     other_version: float = 1.0  # on those of an implementation in another version of its library
     swapped: float = 0.0  # share of other versions and libraries that run another kernel
     stand_in: Band = (0.0, 0.0)  # of kernels that another one of their library stood for
 
-    def apart(self, wider: float) -> Band:
+    def on_architecture(self, own: Band) -> Band:
+        """Return the band on another GPU of an architecture where an implementation has one of its own."""
+        low, high = (typical_beside(own) * side for side in self.same_architecture)
+        return min(own[0], low), max(own[1], high)
+
+    def apart(self, own: Band, wider: float) -> Band:
         """Return the band on another architecture, ``wider`` than there with alike memory."""
-        near, away = self.same_architecture, self.other_architecture
-        return min(near[0], wider * away[0]), max(near[1], wider * away[1])
+        low, high = (wider * side for side in self.other_architecture)
+        return min(own[0], low), max(own[1], high)
+
+
+def typical_beside(own: Band) -> float:
+    """Return the width of an implementation's own band and a typical one, as independent. [ln]
+
+    What a kernel's law leaves where it was fitted it leaves on the next GPU, too, with what that changes.
+    """
+    return float(np.hypot((own[1] - own[0]) / 2.0, _TYPICAL))
 
 
 @cache
@@ -157,19 +174,21 @@ def transfer_bands(law: str) -> TransferBands | None:
     for folder in _folders():
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomli.loads(file.read_text("utf-8")).get(law)):
-            near = _band(entry, "same_architecture") if "same_architecture_low" in entry else elsewhere()
             library, version = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
             swapped = float(entry["swapped"]["value"]) if "swapped" in entry else 0.0
             stand_in = _band(entry, "stand_in") if "stand_in_low" in entry else (0.0, 0.0)
-            return TransferBands(near, elsewhere(), library, version, swapped, stand_in)
+            return TransferBands(*bands_elsewhere(), library, version, swapped, stand_in)
     return None
 
 
 @cache
-def elsewhere() -> Band:
-    """Return the 90 % band of ln(measured / predicted) of all laws on architectures left out."""
-    text = (resources.files("tracetool.families") / "transfer.toml").read_text("utf-8")
-    return _band(tomli.loads(text), "other_architecture")
+def bands_elsewhere() -> tuple[Band, Band]:
+    """Return what all laws share of 90 % bands on another GPU of an architecture and on another one.
+
+    The first is over :func:`typical_beside`, the second where memory is alike.
+    """
+    entry = tomli.loads((resources.files("tracetool.families") / "transfer.toml").read_text("utf-8"))
+    return _band(entry, "same_architecture"), _band(entry, "other_architecture")
 
 
 @cache

@@ -262,9 +262,8 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
         )
         values |= choices_of_version(law, one, stack)
     if bands is not None:
-        apart = not alike or bool(fitted.lent_by)
-        away = bands.apart(widening(gpu, measured)) if apart else bands.same_architecture
-        low, high = min(low, away[0]), max(high, away[1])
+        own, apart = (low, high), not alike or bool(fitted.lent_by)
+        low, high = bands.apart(own, widening(gpu, measured)) if apart else bands.on_architecture(own)
     basis = f"transferred from {', '.join([fitted.lent_by] * bool(fitted.lent_by) + donors)}: {one.name}"
     return Member(one.name, values, (low, high), basis, weight, library=one.stack)
 
