@@ -56,7 +56,7 @@ def _shown(made: Metered, sensor, at, random):
 
 
 def _invented_gpu(made: Metered, gpu: str, field: str, seed: int):
-    """Share of windows held by length, gain unknown and known, of one invented GPU."""
+    """Share of windows held by length, gain unknown and known, of one simulated GPU."""
     random = np.random.default_rng(seed)
     sensors = candidate_sensors(load_gpu(gpu, part="sensor"), field, None)
     sensor = sensors[0]

@@ -1,4 +1,4 @@
-"""How far off fine-grain profiles are on an invented MI300X-like GPU, and what controls say.
+"""How far off fine-grain profiles are on a simulated MI300X-like GPU, and what controls say.
 
 The GPU and its loggers are those of ``tests/measure/invented_gpu.py``, which import nothing of the tool: a
 1 ms sampler with a clock of its own that jitters and drifts, warm-up executions that overshoot, a slow rise
@@ -141,7 +141,7 @@ def times_of_interest(seeds: int) -> None:
     )
 
 
-#: Kernels of the paper's interleaving figure, as invented: power [W] and what lingers of the difference.
+#: Kernels of the paper's interleaving figure, as simulated: power [W] and what lingers of the difference.
 FIGURE = {
     "CB-8K": (700.0, 0.03), "CB-4K": (640.0, 0.03), "CB-2K": (450.0, 0.45),
     "MB-8K gemv": (320.0, 0.45), "MB-4K gemv": (280.0, 0.45),

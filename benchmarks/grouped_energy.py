@@ -1,4 +1,4 @@
-"""Energy by module, range, step and rank against invented jobs whose joules are known.
+"""Energy by module, range, step and rank against simulated jobs whose joules are known.
 
 Jobs and logs are those of ``tests/replay/grouped_jobs.py``, which import nothing of the tool: a training job
 on two GPUs, each with a sensor of its own whose gain and offset are drawn as its class states. Every job is

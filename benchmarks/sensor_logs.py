@@ -1,6 +1,6 @@
 """Energy of windows from real sensor logs against the physical meter beside them, with the controls.
 
-For each log, and for an invented A100 (25 ms of every 100 ms) that looks at what the meter of the first log
+For each log, and for a simulated A100 (25 ms of every 100 ms) that looks at what the meter of the first log
 saw, prints by window length: error as attributed and after one gain a GPU, of integrating the log as if
 readings were instantaneous (after its own gain), of sharing the log's energy out by time, and by a model of
 active and idle power that is 15 % off; then how often intervals hold, and what the log tells of its sensor.

@@ -1,4 +1,4 @@
-"""Energy per class against invented jobs whose truth is known, through every class of sensor.
+"""Energy per class against simulated jobs whose truth is known, through every class of sensor.
 
 Jobs, sensors and counters are those of ``tests/measure/jobs.py``, which import nothing of the tool: phases
 of mixed kernels, launch gaps, idle time, kernels of one class that differ by 2 %, values in steps of 10 mW,

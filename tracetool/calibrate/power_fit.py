@@ -169,7 +169,7 @@ def fit_power(
     rows : PowerRows
         Measurements.
     prior : PowerCalibration
-        Coefficients believed before.
+        Prior of the coefficients.
     voltage : VoltageCurve
         Curve of the GPU, or its prior.
     fit_voltage : bool
@@ -223,23 +223,23 @@ def _solve(
     scatter: Scatter | None = None,
 ) -> tuple[Floats, float, Floats, Floats]:
     """Return coefficients, loss, posterior spread and the share of each that rows determine. (k,) each."""
-    believed = coefficient_vector(prior)
-    idle = believed[0] + believed[1] + believed[2] * float(curve.floor_v)
+    expected = coefficient_vector(prior)
+    idle = expected[0] + expected[1] + expected[2] * float(curve.floor_v)
     # An idle reading of a sleeping GPU says little of its base under load.
     base = max(idle, 0.5 * float(np.median(rows.power_w)))
     carried = prior.sd if prior.basis == "transferred" else {}
-    spread = prior_sd(believed, base, known_base=known_base, carried=carried)
+    spread = prior_sd(expected, base, known_base=known_base, carried=carried)
     cold = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
     design = cold
     group = np.sqrt(row_weights(rows)) / _ROW_SD if scatter is None else scatter.weights(rows)
     good = _ROW_SD if scatter is None else float(np.hypot(scatter.groups, scatter.rows))
     order = _ordering()
     robust = np.ones(len(rows))
-    values = believed
+    values = expected
     for _ in range(8):
         weight = group * np.sqrt(robust)
         matrix = np.vstack([design * weight[:, None], np.diag(1.0 / spread)]) @ order
-        target = np.concatenate([weight, believed / spread])
+        target = np.concatenate([weight, expected / spread])
         norm = np.sqrt((matrix**2).sum(axis=0))
         steps, _ = nnls(matrix / norm, target, maxiter=50 * len(norm))
         values = order @ (steps / norm)
@@ -256,7 +256,7 @@ def _solve(
     sd = np.sqrt(np.diag(np.linalg.inv(precision)))
     miss = np.abs(design @ values - 1.0) / _ROW_SD
     huber = np.where(miss < 1.5, miss**2, 3.0 * miss - 2.25)
-    loss = float((row_weights(rows) * huber).sum() + (((values - believed) / spread) ** 2).sum())
+    loss = float((row_weights(rows) * huber).sum() + (((values - expected) / spread) ** 2).sum())
     return values, loss, sd, 1.0 - np.minimum(sd / spread, 1.0) ** 2
 
 

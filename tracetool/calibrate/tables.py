@@ -263,9 +263,9 @@ def unlikely_power(rows: PowerRows, gpu: Gpu) -> Bools:
     before: too little for a heavy kernel, too much for a light one.
     """
     prior = prior_calibration(gpu)
-    design, believed = rows.design(gpu.voltage), coefficient_vector(prior)
-    idle = design[:, : len(BASE)] @ believed[: len(BASE)]
-    ratio = (rows.power_w - idle) / np.maximum(design @ believed - idle, 1e-3 * idle)
+    design, expected = rows.design(gpu.voltage), coefficient_vector(prior)
+    idle = design[:, : len(BASE)] @ expected[: len(BASE)]
+    ratio = (rows.power_w - idle) / np.maximum(design @ expected - idle, 1e-3 * idle)
     return np.asarray((ratio < 1.0 / _MOST_RATIO) | (ratio > _MOST_RATIO))
 
 

@@ -11,7 +11,7 @@ _STARTED: list[int] = []
 
 
 class ForkedProcess(TracetoolError):  # noqa: N818 - reads as what it is at the raise
-    """The process was forked off one that had worked already: its tables would wait for ever."""
+    """The process was forked from one that had been used: polars would deadlock in it."""
 
 
 def stay_in_process() -> None:

@@ -33,7 +33,7 @@ def paths_of(paths: PathLike | Sequence[PathLike]) -> list[Path]:
 
 
 def regular_file(path: PathLike, fix: str = "check the path") -> Path:
-    """Return a path under which there is a file: a pipe would wait for ever, a device never ends.
+    """Return a path under which there is a file: a pipe would wait forever, a device never ends.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def timing_noise(boxes: Boxes, time_s: Floats, edges_s: Floats, swing_w: float, 
     edges_s : array, shape (e,)
         Moments where activity comes or goes, sorted. [s]
     swing_w : float
-        Power that comes and goes with it. [W]
+        Power that varies with it. [W]
     jitter_s : float
         Standard deviation of each edge's stamp. [s]
 

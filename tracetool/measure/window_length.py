@@ -70,7 +70,7 @@ def fit_window(
     Parameters
     ----------
     readings : Readings
-        Where activity comes and goes most.
+        Readings where activity varies most.
     timeline : Timeline
         Activity near them.
     sensor : Sensor

@@ -12,14 +12,15 @@ from tracetool.core.interval import Z90
 from tracetool.hardware.priors import prior_number
 from tracetool.replay.optimum_prior import UsualOptimum
 
-#: Share of the variance of a predicted energy that grows straight with the octaves from the measured clock:
-#: a wrong division of the time. The rest wanders.
+#: Share of the variance of a predicted energy's error that is linear in the octaves from the measured clock,
+#: as with a wrong division of the time. The rest is a random walk.
 _TILT = prior_number("second.tilt")
-#: Spread of an energy's reading, relative.
+#: Relative standard deviation of a measured energy.
 _READING_SD = prior_number("anchor.power_reading")
-#: Curves drawn to average over. [1] By definition of that average: the regret settles to a hundredth of it.
+#: Curves drawn from the posterior. [1] By definition of that average: the regret converges to a hundredth of
+#: it.
 _DRAWS: Final = 400
-#: Clocks it is sought among, at most. [1] By definition of that search: its grid.
+#: Candidate clocks at most. [1] By definition of that search: its grid.
 _MOST_CLOCKS: Final = 64
 #: Seed of the draws: the same advice for the same input. [1] By definition.
 _SEED: Final = 19
@@ -87,7 +88,7 @@ def second_clock(
     measured_mhz : float
         The clock measured. [MHz]
     common : UsualOptimum, optional
-        What the recommended clock is drawn towards: part of what is believed of the energy.
+        Prior on the recommended clock, which is part of the prior of the energy.
 
     Examples
     --------
@@ -107,18 +108,18 @@ def second_clock(
     half = np.log(np.maximum(energy_high_j / energy_j, 1.0)) / Z90
     scale = float(np.sqrt((half**2).mean())) / reach
     same_side = np.sign(x)[:, None] * np.sign(x)[None, :] > 0
-    wander = np.where(same_side, np.minimum(np.abs(x)[:, None], np.abs(x)[None, :]), 0.0)
-    covariance = scale**2 * (_TILT * np.outer(x, x) + (1.0 - _TILT) * wander)
+    random_walk = np.where(same_side, np.minimum(np.abs(x)[:, None], np.abs(x)[None, :]), 0.0)
+    covariance = scale**2 * (_TILT * np.outer(x, x) + (1.0 - _TILT) * random_walk)
     rng = np.random.default_rng(_SEED)
     root = np.linalg.cholesky(covariance + 1e-12 * np.eye(len(x)))
-    believed = np.log(energy_j if common is None else common.cost(energy_j, clock_mhz))
-    curves = believed + rng.standard_normal((_DRAWS, len(x))) @ root.T
+    expected = np.log(energy_j if common is None else common.cost(energy_j, clock_mhz))
+    curves = expected + rng.standard_normal((_DRAWS, len(x))) @ root.T
     least = curves.min(axis=1)
-    now = float((curves[:, np.argmin(believed)] - least).mean())
-    readings = curves - believed + _READING_SD * rng.standard_normal(curves.shape)
+    now = float((curves[:, np.argmin(expected)] - least).mean())
+    readings = curves - expected + _READING_SD * rng.standard_normal(curves.shape)
     gain = covariance / (np.diag(covariance) + _READING_SD**2)[:, None]
     # (draws, measured, clocks): what each second measurement makes of the curve
-    posterior = believed + readings[:, :, None] * gain[None, :, :]
+    posterior = expected + readings[:, :, None] * gain[None, :, :]
     chosen = np.argmin(posterior, axis=2)
     then = (np.take_along_axis(curves, chosen, axis=1) - least[:, None]).mean(axis=0)
     best = int(np.argmin(then))

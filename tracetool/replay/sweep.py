@@ -192,7 +192,7 @@ def best_points(
 ) -> pl.DataFrame:
     r"""Return the best point of every goal with its gain over the reference and the gain's interval.
 
-    ``common`` is the clock that goals of energy alone are drawn towards.
+    ``common`` is the prior on the clock for goals of energy alone.
 
     Notes
     -----

@@ -95,7 +95,7 @@ def _refuse_run(path: Path) -> None:
 
 def _is_run(folder: Path) -> bool:
     try:
-        if not (folder / RUN_FILE).is_file():  # a pipe of that name waits for ever
+        if not (folder / RUN_FILE).is_file():  # a pipe of that name waits forever
             return False
         with (folder / RUN_FILE).open("rb") as file:
             return b'"schema": "run/' in file.read(4096)

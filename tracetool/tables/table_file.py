@@ -1,7 +1,7 @@
 """Tables that users write, as CSV or Parquet, read under their own names and in bounds.
 
 polars takes brackets, stars and question marks in a path for a pattern, under which ``ops[1].csv`` is the
-file ``ops1.csv``; unpacks what is compressed whatever it grows to; and waits for ever for a pipe.
+file ``ops1.csv``; decompresses to any size; and waits forever for a pipe.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def text_bytes(path: Path) -> bytes:
     Raises
     ------
     BadInput
-        If it is no file, does not fit into memory, grows beyond what is believed, or is packed otherwise.
+        If it is not a file, does not fit into memory, decompresses beyond the accepted ratio, or its
+        compression is not supported.
     """
     if not regular_file(path).stat().st_size:
         raise BadInput.in_file(path, "is empty (0 bytes)", "write it again: a header, and a row each")

@@ -137,7 +137,7 @@ def _every(case: Logged, nth: int, offset: int = 0) -> Logged:
 
 
 def _in_step(case: Logged, period_s: float) -> Logged:
-    """A load that comes and goes beside updates every 100 ms that see 25 ms of it."""
+    """A load that varies, with updates every 100 ms that see 25 ms of it."""
     start_s, end_s = case.seconds()
     start = (np.arange(start_s, end_s, period_s) * 1e9).astype(np.int64)
     return replace(case, work=_work(start, start + 50_000_000), gpu="h100-sxm")

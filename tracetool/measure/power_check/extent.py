@@ -10,7 +10,7 @@ from tracetool.core.number_text import counted, number
 from tracetool.measure.power_check.finding import Finding, LogCase, graded
 
 #: Share of the work's time without a log: energies of the run are then short by as much. [1] From 1 % on it
-#: is more than a sensor's wander; beyond a half most of the run is not measured.
+#: is more than a sensor's drift; beyond a half most of the run is not measured.
 UNCOVERED: Final = (0.01, 0.5)
 #: Share of the time lost in gaps. [1] Levels on either side bridge a few per cent.
 _LOST: Final = (0.005, 0.25)

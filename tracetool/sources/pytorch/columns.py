@@ -114,7 +114,7 @@ def exact_times(raw: bytes, which: Sequence[int]) -> tuple[pl.Series, pl.Series]
     rows = _EXACT.decode(raw) if raw[:1] == b"[" else _EXACT_TAIL.decode(raw).events
     chosen = [rows[i] for i in which]
     lengths = [bytes(r.dur) for r in chosen]
-    # What has no length lasts no time; one that is out of all bounds is none to believe.
+    # What has no length lasts no time; one that is out of bounds is rejected.
     has_length = pl.Series([_NUMBER.match(raw) is not None for raw in lengths], dtype=pl.Boolean)
     length = pl.select(pl.when(has_length).then(exact_ns(lengths)).otherwise(0)).to_series()
     return exact_ns([bytes(r.ts) for r in chosen]), length
