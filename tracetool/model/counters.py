@@ -152,19 +152,21 @@ def _busy(work: Work, gpu: Gpu, clock_mhz: Floats, mem_mhz: Floats) -> dict[str,
     }
 
 
-#: Spread of a measured time about the model of its kernel, relative.
+#: Relative standard deviation of a measured time about the model of its kernel. [1]
 _TIME_SD = prior_number("anchor.time")
-#: Spread of memory's share as activity determines it, and where only a mix is known.
+#: Standard deviation of memory's share where activity was measured, and where only an instruction mix is
+#: known. [1]
 _SHARE_SD, _UNSEEN_SD = (prior_table("anchor.memory_share")[key] for key in ("seen", "unseen"))
-#: Spread of a program's host share, as a part of what it could grow or shrink by.
+#: Standard deviation of a program's host share, relative to the range by which it can rise or fall. [1]
 _HOST_SD = prior_number("anchor.host")
 #: Shares of memory that the search over both shares tries. [1] By definition of that search: its grid.
 _SHARES: Floats = np.linspace(0.0, 1.0, 51)
-#: Host shares it tries: from none (-1) over the believed one (0) to the most there may be (1). [1] By
-#: definition of that search: its grid.
+#: Host shares it tries: from none (-1) over the prior's (0) to the largest possible (1). [1] By definition of
+#: that search: its grid.
 _STEPS: Floats = np.linspace(-1.0, 1.0, 21)
 _MOST_HOST = prior_number("monitor.most_host")
-#: Spread of a time per doubling of the clock from the nearest measurement, and what memory's share adds.
+#: Standard deviation of ln time per doubling of the clock from the nearest measurement, and its increase with
+#: memory's share. [1]
 _LOG_SD_PER_OCTAVE, _LOG_SD_OF_MEMORY = (
     prior_table("anchor.sd_per_octave")[key] for key in ("core", "memory")
 )
@@ -172,7 +174,7 @@ _LOG_SD_PER_OCTAVE, _LOG_SD_OF_MEMORY = (
 
 @dataclass(frozen=True)
 class _Split:
-    """Shares at the highest clock: memory's of what moves, raised to the norm; the host's; the norm. (n,)."""
+    """Shares at the highest clock: of memory in the norm of kernel time, of the host; exponent. (n,) each."""
 
     memory: Floats
     host: Floats
@@ -190,8 +192,8 @@ def shares_over_clocks(
 ) -> TimeShares:
     """Return the shares with those of every kernel timed at several clocks fitted to its times.
 
-    What activity says of a kernel is its prior; the times at its clocks, relative to one another, move
-    it. Kernels timed at one clock keep their shares.
+    The shares from a kernel's activity are the prior; its times at several clocks, relative to one another,
+    update them. Kernels timed at one clock keep their shares.
 
     Parameters
     ----------
@@ -218,11 +220,11 @@ def shares_over_clocks(
     core = top / clock_mhz[rows]
     memory = shares.efficiency.at(clock_mhz[rows]) / shares.efficiency.at(top)
     at_top = _at_top(shares, rows, core, memory)
-    believed = _Split(_mean(at_top.memory, group), _mean(at_top.host, group), _mean(at_top.overlap, group))
+    prior = _Split(_mean(at_top.memory, group), _mean(at_top.host, group), _mean(at_top.overlap, group))
     spread = np.where(_mean(active[rows].astype(np.float64), group) > 0.5, _SHARE_SD, _UNSEEN_SD)
     log_time = np.log(duration_s[rows])
     program = _mean(log_time, group) >= np.log(PROGRAM_S)
-    fitted = _fitted(log_time, core, memory, group, believed, spread, program)
+    fitted = _fitted(log_time, core, memory, group, prior, spread, program)
     split = _Split(fitted.memory[group], fitted.host[group], fitted.overlap[group])
     moving = split.time(core, memory)
     free = np.maximum(moving - split.host, 1e-12) / (1.0 - split.host)
@@ -259,26 +261,26 @@ def _fitted(
     core: Floats,
     memory: Floats,
     group: Ints,
-    believed: _Split,
+    prior: _Split,
     spread: Floats,
     program: Bools,
 ) -> _Split:
-    """Return the split of each kernel that its times and its prior make likeliest: a search over both shares.
+    """Return the split of each kernel of highest posterior probability, by a search over both shares.
 
-    A kernel has no host in its time, so only a program's host share is searched.
+    The time of a kernel contains no host time, so the host share is searched for programs only.
     """
-    best = _Split(believed.memory.copy(), believed.host.copy(), believed.overlap)
+    best = _Split(prior.memory.copy(), prior.host.copy(), prior.overlap)
     least = np.full(len(program), np.inf)
     for step in _STEPS if program.any() else (0.0,):
-        room = np.where(step > 0, _MOST_HOST - believed.host, believed.host)
-        host = believed.host + step * room * program
+        room = np.where(step > 0, _MOST_HOST - prior.host, prior.host)
+        host = prior.host + step * room * program
         for share in _SHARES:
-            overlap = believed.overlap[group]
+            overlap = prior.overlap[group]
             model = _Split(np.full(len(group), share), host[group], overlap).time(core, memory)
             level = log_time - np.log(model)
             off = (level - _mean(level, group)[group]) / _TIME_SD
             cost = np.bincount(group, off**2, len(program)) + (step / _HOST_SD) ** 2
-            cost += ((share - believed.memory) / spread) ** 2
+            cost += ((share - prior.memory) / spread) ** 2
             better = cost < least
             least = np.where(better, cost, least)
             best = _Split(

@@ -1,4 +1,4 @@
-"""Power with nothing running: a fixed part, leakage and the clock tree."""
+"""Idle power: a fixed part, leakage and the clock tree."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def idle_power_w(
     temperature_c: Numbers | float | None = None,
     memory_share: Numbers | float = 1.0,
 ) -> Floats:
-    r"""Return the power of a GPU whose clock is held and on which nothing runs.
+    r"""Return the power of an idle GPU whose clock is held.
 
     .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V e^{k (T - T_0) + b (V - V_{min})} + c_2 V^2 f
 

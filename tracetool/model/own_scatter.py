@@ -1,4 +1,4 @@
-"""Scatter of the readings of one kernel at three clocks or more about its own smooth curve."""
+"""Scatter of the readings of a kernel, measured at three clocks or more, about its smooth curve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracetool.model.anchor import Anchor
 from tracetool.model.anchor_groups import BETWEEN_SD, Between, kernels
 from tracetool.model.power import PowerParts
 
-#: Readings without further scatter that are believed before. [1] By definition of that mean: its start.
+#: Prior of no further scatter, in readings. [1] By definition of that mean: its start.
 _PRIOR_READINGS = 1.0
 
 #: Timing and energy of the chosen rows at clocks of shape (r, c).
@@ -23,7 +23,7 @@ At = Callable[[Ints, Floats], tuple[Timing, PowerParts]]
 
 @dataclass(frozen=True)
 class OwnScatter:
-    """Spread of ln time and ln power that each row's kernel shows beyond what every kernel has; (n,)."""
+    """Standard deviation of ln time and ln power of a row's kernel beyond that of all kernels; (n,) each."""
 
     time: Floats
     power: Floats
@@ -39,9 +39,9 @@ def own_scatter(
 ) -> OwnScatter:
     r"""Return the scatter of the readings of kernels measured at three clocks or more.
 
-    Each reading but a kernel's first and last is predicted from its two neighbors, joined as between any two
-    (weight w of the upper one). What its error r has beyond the model's own error m, as far from the nearer
-    neighbor, and the usual scatter :math:`s_0` of a reading is further scatter of three readings,
+    Each reading but a kernel's first and last is predicted from its two neighbors, interpolated with weight w
+    of the upper one. Its error r contains the model's error m at that distance from the nearer neighbor, the
+    usual scatter :math:`s_0` of a reading, and the further scatter s of the three readings:
 
     .. math:: s^2 = \frac{1}{n + 1} \max\left(\sum_i \frac{r_i^2 - m_i^2}{1 + w_i^2 + (1 - w_i)^2} - n s_0^2,
        0\right)
@@ -51,7 +51,7 @@ def own_scatter(
     at : callable
         Timing and energies of some rows at some clocks, scaled from each row's own measurement.
     log_sd_per_octave : array, shape (n,)
-        The model's own spread of ln time per doubling of the clock.
+        The model's standard deviation of ln time per doubling of the clock.
     voltage_read : bool
         Whether the GPU's voltage over its clocks was measured.
     """

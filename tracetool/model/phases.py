@@ -19,21 +19,21 @@ from tracetool.model.power import PowerParts
 #: Share of a program's time in which it is busy, one case each; a mean power does not say which, so each
 #: counts the same.
 _BUSY_SHARE: Final = tuple(sorted(prior_table("phases.busy_share").values()))
-#: Norm in which waiting and busy time overlap: 1 would be one after the other, large both at once.
+#: Exponent of the norm that joins waiting and busy time: 1 adds them, a large one overlaps them. [1]
 _OVERLAP: Final = prior_number("phases.overlap")
-#: Most power that busy phases ask for, over the limit the GPU was measured under.
+#: Power demand of busy phases at most, over the power limit of the measurement. [1]
 _MOST_DEMAND: Final = prior_number("phases.most_demand")
-#: Power of the clock by which what busy phases draw falls faster than the program's mean.
-_STEEPER: Final = prior_number("phases.steeper")
-#: Spread of ln time over what the cap adds to it.
+#: Exponent of the clock by which the power of busy phases falls faster than the program's mean. [1]
+_POWER_EXPONENT: Final = prior_number("phases.steeper")
+#: Standard deviation of ln time, relative to the increase by the cap. [1]
 _SLOWDOWN_SD: Final = prior_number("phases.slowdown_sd")
-#: Spread of ln power over what the cap takes from it.
-_WEAKER_SD: Final = prior_number("phases.weaker_sd")
-#: A program counts as throttled if its cap makes it longer by this factor or leaves it less of its power than
-#: that: less cannot be determined from two runs.
-_LONGER: Final = 1.0 + prior_table("phases.apart")["time"]
-_WEAKER: Final = 1.0 - prior_table("phases.apart")["power"]
-#: Clocks at which phases are laid out at most. [1] By definition of that search: its grid.
+#: Standard deviation of ln power, relative to the decrease by the cap. [1]
+_POWER_LOSS_SD: Final = prior_number("phases.weaker_sd")
+#: Factors on time and power from which on a program counts as throttled: smaller changes cannot be determined
+#: from two runs. [1]
+_LEAST_SLOWDOWN: Final = 1.0 + prior_table("phases.apart")["time"]
+_LEAST_POWER: Final = 1.0 - prior_table("phases.apart")["power"]
+#: Clocks at which phases are computed at most. [1] By definition of that search: its grid.
 _GRID: Final = 128
 
 #: Timing and energy of the chosen rows at clocks of shape (r, c).
@@ -42,19 +42,19 @@ At = Callable[[Ints, Floats], tuple[Timing, PowerParts]]
 
 @dataclass(frozen=True)
 class Governed:
-    """Rows as the power governor lets them run.
+    """Rows under the power governor: their clocks, times and energies.
 
     Parameters
     ----------
     clock_mhz : array, shape (n, c)
         Clock of the busy phases. [MHz]
     throttled : array of bool, shape (n, c)
-        Kernels: where that is below the requested one. Programs: where the cap changes time or power by more
-        than two runs of one program differ.
+        Kernels: whether that clock is below the requested one. Programs: whether the cap changes time or
+        power by more than the difference between two runs of one program.
     timing, parts
         Time and energy there.
     time_sd, power_sd : array, shape (n, c)
-        Spread of ln time and ln power over what the phases may be; 0 where no cap binds. [1]
+        Standard deviation of ln time and ln power over the possible phases; 0 where no cap binds. [1]
     """
 
     clock_mhz: Floats
@@ -212,7 +212,7 @@ def _one_case(
     most_w = np.maximum(_MOST_DEMAND * measured_cap_w, mean_w)
     demand_w = np.minimum(waiting_w + work_w / share, most_w) - waiting_w
     relative = np.maximum(curves.power_w - curves.waiting_w, 1e-9) / work_w[:, None]
-    steeper = (curves.clock_mhz / curves.clock_mhz[curves.measured][:, None]) ** _STEEPER
+    steeper = (curves.clock_mhz / curves.clock_mhz[curves.measured][:, None]) ** _POWER_EXPONENT
     busy_w = curves.waiting_w + demand_w[:, None] * relative * steeper
     start = np.minimum(_highest(busy_w <= max(measured_cap_w, 0.0)), curves.measured)
     start_w = busy_w[rows, start] - curves.waiting_w[rows, start]
@@ -263,12 +263,12 @@ def _with_phases(
     scale = energy / np.maximum(slow_parts.total(), 1e-15)
     of_programs = {
         "clock_mhz": clock,
-        "throttled": slowed & ((duration_factor >= _LONGER) | (power_factor <= _WEAKER)),
+        "throttled": slowed & ((duration_factor >= _LEAST_SLOWDOWN) | (power_factor <= _LEAST_POWER)),
         "time_sd": np.where(
             slowed, np.hypot(log_time.std(axis=0), _SLOWDOWN_SD * log_time.mean(axis=0)), 0.0
         ),
         "power_sd": np.where(
-            slowed, np.hypot(log_power.std(axis=0), _WEAKER_SD * log_power.mean(axis=0)), 0.0
+            slowed, np.hypot(log_power.std(axis=0), _POWER_LOSS_SD * log_power.mean(axis=0)), 0.0
         ),
     }
     columns = {name: getattr(steady, name).copy() for name in of_programs}

@@ -35,7 +35,7 @@ ANCHOR_SD = prior_number("anchor.power_reading")
 
 @dataclass(frozen=True)
 class PowerParts:
-    """Energy of n rows at c clocks by part, and how far it may be off.
+    """Energy of n rows at c clocks by part, with its uncertainty.
 
     ``square_v2`` is the square of the core voltage at each place; ``relative_sd`` the spread of the
     power that rests on the coefficients. Both (n, c).

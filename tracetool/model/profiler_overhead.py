@@ -1,4 +1,4 @@
-"""Kernels as a profiler saw them run: what they take beyond a loop of their own.
+"""Kernels in a profiler's trace: their time beyond that in a loop of the kernel alone.
 
 Laws are fitted to loops in which a kernel finds its operands in the cache, its code and pages warm, and its
 start hidden behind the one before. In a trace it follows other kernels: its first loads wait for memory, its

@@ -1,4 +1,4 @@
-"""Data of the kernel before in the cache: traffic that never reaches device memory."""
+"""Data that the previous kernel left in the L2 cache: traffic that does not reach device memory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.activity import has_activity
 
-#: Activations of this share of the L2 have half of their bytes there.
+#: Size of activations, as a share of the L2, at which half of their bytes hit there. [1]
 HALF_SHARE: Final = prior_number("residency.half_share")
-#: How sharply traffic passes from the cache to memory as it grows.
+#: Exponent of the transition from cache to memory with the size of the data. [1]
 SHARPNESS: Final = prior_number("residency.sharpness")
-#: What a byte of weights costs of the way of one that is loaded into registers, worked on and stored.
+#: On-chip energy of a byte of weights, relative to a byte that is loaded into registers, used and stored. [1]
 WEIGHT_WAY: Final = prior_number("residency.weight_way")
 #: Families whose second operand is weights, read from memory.
 _PRODUCTS: Final = families_where(lambda family: family.sequence is Sequence.PRODUCT)
@@ -32,9 +32,9 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu, weights: Floats | 
 
     .. math:: Q_{miss} = Q_{cold} + \frac{Q_{act}}{1 + (h L / Q_{act})^3}
 
-    Activations were written by the kernel before and are read by the next: as far as they fit the L2
-    (size :math:`L`), they stay there. Weights and the keys and values of decoding come round once a
-    pass, and by then have been evicted. Rows whose memory traffic a monitor measured keep it.
+    Activations are written by one kernel and read by the next: as far as they fit in the L2 (size :math:`L`),
+    they stay there. Weights, and keys and values in decoding, are read once per pass and have been evicted by
+    then. Rows whose memory traffic a monitor measured keep it.
 
     Parameters
     ----------

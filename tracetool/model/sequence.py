@@ -1,4 +1,4 @@
-"""Kernels among others: what a model's run adds to the time a kernel takes in a loop of its own.
+"""Kernels among others: their time in a model's run, relative to that in a loop of the kernel alone.
 
 Measured in a loop, a kernel finds its operands in the cache and its code and pages warm, and the
 power governor at rest. In a model's run it follows other kernels, starts cold, and on a slow core

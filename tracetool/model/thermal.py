@@ -11,10 +11,10 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
 
 _RISE_AT_LIMIT_K, _MOST_GROWTH = prior_table("thermal.rise_at_limit"), prior_number("thermal.most_growth")
-#: Beyond this the governor slows the GPU down; the model does not follow it there. [C]
+#: Temperature above which the governor slows the GPU down, which the model does not describe. [C]
 HOTTEST_C = prior_number("thermal.hottest")
-#: Steps toward the power of a chip that its own leakage warms, each of which squares the error. [1]
-#: By definition of the numerical method: where it stops.
+#: Newton steps toward the power of a chip that its own leakage warms; each squares the error. [1] By
+#: definition of the numerical method: where it stops.
 _STEPS = 4
 #: The least slope those steps divide by. [1]
 _LEAST_SLOPE = prior_number("thermal.least_slope")
@@ -87,7 +87,7 @@ def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Flo
 
 
 def steady_temperature_c(power_w: Numbers | float, gpu: Gpu, surroundings: Surroundings) -> Floats | None:
-    r"""Return the chip temperature a steady power leads to, or None where nothing is stated.
+    r"""Return the steady chip temperature at a power, or None where no temperature is stated.
 
     .. math:: T = \min(T_a + R P, T_{max})
 

@@ -1,4 +1,4 @@
-"""Coefficients of the time model, and how far it errs."""
+"""Coefficients of the time model, and its errors."""
 
 from __future__ import annotations
 

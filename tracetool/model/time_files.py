@@ -169,7 +169,7 @@ def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[flo
 def _nearest(
     gpu: Gpu, law: str, donors: Sequence[tuple[Gpu, CalibrationFile]]
 ) -> list[tuple[Gpu, CalibrationFile, float]]:
-    """Return the GPUs near, the nearest first, with how far each is in age."""
+    """Return the nearest GPUs, the nearest first, with the difference of their ages."""
     ordered = [(_distance(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
     if not ordered:
         return []

@@ -116,7 +116,7 @@ class Workload:
         return (self.power.voltage or self.gpu.voltage).measured
 
     def idle_w(self, clock_mhz: Floats) -> Floats:
-        """Return the power with nothing running. [W]"""
+        """Return the idle power. [W]"""
         nominal_mhz = self.gpu.memory_clock_mhz
         memory_share = (self.mem_clock_mhz or nominal_mhz) / nominal_mhz
         return idle_power_w(self.gpu, clock_mhz, self.power, memory_share=memory_share)
@@ -211,7 +211,7 @@ class Workload:
         return with_fitted_split(timing, self.anchor, self.shares, clock_mhz, mem_clock_mhz, by_times)
 
     def _with_open_conditions(self, timing: Timing, clock_mhz: Floats) -> Timing:
-        """Return a timing with intervals wide enough for what a recording leaves open of its rows."""
+        """Return a timing with intervals that include the uncertainties of a recording."""
         if "duration_sd_us" not in self.rows.columns and "recorded_clock_low_mhz" not in self.rows.columns:
             return timing
         lowest = np.fmin(self.rows.number("recorded_clock_low_mhz"), clock_mhz[:, 0])[:, None]
