@@ -192,3 +192,22 @@ def test_an_offset_of_a_sensor_errs_by_its_watts_in_every_second() -> None:
         found = window_energy(seen, np.array([3.0]), np.array([7.0]))
         half.append(float(found.high_j[0] - found.energy_j[0]) / Z90)
     assert half[1] ** 2 - half[0] ** 2 == pytest.approx((4.0 * 5.0) ** 2)
+
+
+def test_windows_lie_at_their_stamps_where_polls_are_in_step_with_updates() -> None:
+    """Polls every 50 ms bracket an update to 50 ms; work on the same clock tells where it was."""
+    made = job(4, classes=3, seconds=9.0, mean_s=0.012)
+    updates = np.arange(made.steps.edges_s[0] + 0.3, made.steps.edges_s[-1], 0.1)
+    shown = np.round(made.steps.mean(updates, 0.025), 2)
+    first = np.arange(2.0, 8.0, 0.11)
+    truth = made.steps.energy(first + 0.05) - made.steps.energy(first)
+    timeline = build_timeline(made.start_s, made.end_s, made.label, 3, 2e-5)
+    sensor = replace(sensor_of("ampere-ga100"), gain_sd=1e-3, offset_sd_w=0.1)
+    for after_s in (0.004, 0.046):
+        polls = np.arange(updates[0] + after_s, updates[-1], 0.05)
+        values = shown[np.searchsorted(updates, polls + 1e-6, side="right") - 1]
+        seen = observe(PowerLog("draw", polls - 0.003, values, NOTHING, NOTHING), timeline, [sensor])
+        found = window_energy(seen, first, first + 0.05, attribute_classes(seen, limit_w=400.0))
+        assert np.abs(found.energy_j / truth - 1.0).mean() < 0.05
+        assert ((found.low_j <= truth) & (truth <= found.high_j)).mean() > 0.85
+        assert abs(seen.grid[0] - (after_s - 0.025)) < 2.5 * seen.grid[1]

@@ -12,7 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.number_text import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
-from tracetool.measure.counter import counter_readings
+from tracetool.measure.counter import SQRT12, counter_readings
 from tracetool.measure.design_matrix import design
 from tracetool.measure.filter_likelihood import log_likelihoods
 from tracetool.measure.filters import Boxes, sensor_boxes
@@ -51,6 +51,9 @@ _PHASES = 12
 _IN_STEP = 0.01
 #: Delay of power at the GPU's input behind activity: regulators and input filter smooth it. [s] A prior.
 LAG_S = 0.002
+#: Standard deviations from which on an offset of the work is put down to two clocks that differ, and not to
+#: where readings lie after their stamps. [1] A prior.
+_FAR = 4.0
 #: Standard deviation between two stamps of one host clock, from reading the sensor and from the launch. [s] A
 #: prior.
 CLOCK_SD_S = 0.004
@@ -68,6 +71,10 @@ class Observation:
     timeline: Timeline  # moved to the log
     window_sd_s: float = 0.0  # standard deviation of the sensor's window, given the log [s]
     placement: Placement | None = None  # posterior of offset and window where they were fitted together
+    grid: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # delay of readings after their stamps, and its standard deviation [s]
 
     def levels(
         self, offset_s: float = 0.0, ratio: Floats | None = None, like: Levels | None = None
@@ -138,7 +145,8 @@ def observe(
     boxes = sensor_boxes(sensor, readings.jitter_s)
     if not len(timeline.start_s):
         fixed = Alignment(0.0, prior_sd_s, np.zeros(1), np.ones(1))
-        return Observation(log.field, sensor, readings, boxes, fixed, timeline)
+        grid = (0.0, readings.grid_sd_s)
+        return Observation(log.field, sensor, readings, boxes, fixed, timeline, grid=grid)
     open_s = float(np.hypot(prior_sd_s, readings.grid_sd_s))
     placement = _place(readings, timeline, sensor, around_s, open_s)
     if placement is not None and len(readings) < 3 * _MAX_READINGS:
@@ -147,7 +155,8 @@ def observe(
         boxes = sensor_boxes(sensor, readings.jitter_s)
         moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
         window_sd_s = float(placement.deviation[1])
-        return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s, placement)
+        grid = _grid_error(readings, joined, prior_sd_s, around_s)
+        return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s, placement, grid)
     stretches = [busiest_part(stretch, timeline) for stretch in _thirds(readings)]
     window_sd_s = 0.0
     if placement is not None and sensor.window_sd_s > 0:
@@ -172,7 +181,29 @@ def observe(
     ]
     joined = join_parts(alignments, at, DRIFT_SD) if len(stretches) > 1 else alignments[0]
     moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
-    return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s)
+    grid = _grid_error(readings, joined, prior_sd_s, around_s)
+    return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s, grid=grid)
+
+
+def _grid_error(
+    readings: Readings, alignment: Alignment, clock_sd_s: float, around_s: float
+) -> tuple[float, float]:
+    """Return how far readings lie after their stamps, by where work was found, and its deviation. [s]
+
+    Polls in step with the updates leave the place of all readings open within a poll. Work that is found
+    away from where its clock puts it tells that place, as far as clocks differ by less.
+    """
+    off_s, open_s = alignment.offset_s - around_s, readings.grid_sd_s
+    if open_s <= 0.0:
+        return 0.0, 0.0
+    if abs(off_s) > _FAR * float(
+        np.hypot(open_s, clock_sd_s)
+    ):  # another clock: it tells nothing of the place
+        return 0.0, open_s
+    share = open_s**2 / (open_s**2 + clock_sd_s**2)
+    most_s = 0.5 * SQRT12 * open_s  # evenly likely within a poll
+    left_s = float(np.hypot(np.sqrt(share) * clock_sd_s, share * alignment.offset_sd_s))
+    return float(np.clip(share * off_s, -most_s, most_s)), left_s
 
 
 def _place(

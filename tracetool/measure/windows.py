@@ -103,11 +103,17 @@ def window_energy(
     """
     sensor, alignment = observation.sensor, observation.alignment
     seconds = end_s - start_s
+    grid_s, grid_sd_s = observation.grid
+    start_s, end_s = start_s + grid_s, end_s + grid_s
     ratio = None if class_energy is None else class_ratio(class_energy)
     levels = observation.levels(0.0, ratio)
     shown, deviation = levels.energy(start_s, end_s)
     variance = deviation**2 + levels.inner_variance(start_s, end_s)
     timeline = observation.timeline
+    if grid_sd_s > 0.0:
+        aside = np.sqrt(1.5) * grid_sd_s
+        means = np.array([levels.shown_energy(start_s + s * aside, end_s + s * aside) for s in (-1.0, 1.0)])
+        variance = variance + ((means - shown) ** 2).sum(axis=0) / 3.0
     if alignment.offset_sd_s > 0 and len(timeline.start_s):
         aside = np.sqrt(1.5) * alignment.offset_sd_s
         moved = [
