@@ -16,10 +16,12 @@ SCHEMAS = sorted(p.stem for p in FOLDER.glob("*.json"))
 
 @pytest.mark.parametrize("words", [p for p, _ in LEAVES], ids=NAMES)
 def test_every_command_has_a_schema(words: tuple[str, ...]) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of("-".join(words)))
     assert schema_of("-".join(words))["title"] == f"tracetool {' '.join(words)} --json"
 
 
 def test_every_schema_is_of_a_command() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of("error"))
     assert set(SCHEMAS) - {"error"} == {"-".join(words) for words, _ in LEAVES}
 
 

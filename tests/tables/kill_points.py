@@ -1,10 +1,12 @@
-"""Replace a run and be killed at the n-th file system call: ``kill_points.py RUN NEW_RUN N exchange|rename``.
+"""Replace a run and be killed at the n-th file system call: a line ``[RUN, NEW_RUN, N, MANNER]`` each.
 
-Exit code 0 where the work has fewer calls. A program of its own: it dies, and a hook for audit events stays.
+Each line is done in a child, whose end is answered: 0 where the work has fewer calls. A program of its own: a
+hook for audit events stays, and it has no threads that a child would miss.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -19,9 +21,8 @@ CALLS = {
 }  # fmt: skip
 
 
-def main() -> None:
-    """Replace the run; die on the way."""
-    run, new, left, manner = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+def replace(run: Path, new: Path, left: int, manner: str) -> None:
+    """Replace the run, ``exchange`` or ``rename``; die on the way."""
     if manner == "rename":  # as on a file system that cannot exchange two names
         run_folder._exchange = lambda *_: False  # type: ignore[assignment]
 
@@ -36,7 +37,20 @@ def main() -> None:
     with run_folder.replaced_run(run) as scratch:
         for file in new.iterdir():
             shutil.copyfile(file, scratch / file.name)
-    os._exit(0)
+
+
+def main() -> None:
+    """Do each line of standard input in a child; print how it ended."""
+    for line in sys.stdin:
+        run, new, left, manner = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            try:
+                replace(Path(run), Path(new), left, manner)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":

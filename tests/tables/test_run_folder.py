@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -41,18 +43,31 @@ def _held(path: Path) -> tuple[int, int]:
     return run.kernels.height, run.devices.height
 
 
-def _killed_at(call: int, run: Path, new: Path, manner: str) -> bool:
-    """Replace a run and be killed at a file system call; return whether there was such a call."""
-    done = subprocess.run(
-        [sys.executable, kill_points.__file__, run, new, str(call), manner], capture_output=True, check=False
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-    return done.returncode != 0
+@pytest.fixture(scope="module")
+def killed_at() -> Iterator[Callable[[int, Path, Path, str], bool]]:
+    """Return a function: replace a run and be killed at a file system call; was there such a call?"""
+    with subprocess.Popen(
+        [sys.executable, kill_points.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdin
+        assert program.stdout
+        stdin, stdout = program.stdin, program.stdout
+
+        def killed(call: int, run: Path, new: Path, manner: str) -> bool:
+            print(json.dumps([str(run), str(new), call, manner]), file=stdin, flush=True)
+            code = int(stdout.readline())
+            assert code in (0, -signal.SIGKILL)
+            return code != 0
+
+        yield killed
+        stdin.close()
 
 
 @pytest.mark.parametrize("manner", ["exchange", "rename"])
 @pytest.mark.parametrize("first", [False, True], ids=["replaced", "first"])
-def test_a_killed_writer_leaves_the_old_run_or_the_new_one(tmp_path: Path, manner: str, first: bool) -> None:
+def test_a_killed_writer_leaves_the_old_run_or_the_new_one(
+    tmp_path: Path, killed_at: Callable[[int, Path, Path, str], bool], manner: str, first: bool
+) -> None:
     work, run = tmp_path / "work", tmp_path / "work" / "run"
     new = _write(tmp_path / "new", 7)
     outcomes = []
@@ -62,7 +77,7 @@ def test_a_killed_writer_leaves_the_old_run_or_the_new_one(tmp_path: Path, manne
         if not first:
             _write(run, 3)
             (run / "notes.txt").write_text("the user's")
-        if not _killed_at(call, run, new, manner):
+        if not killed_at(call, run, new, manner):
             break
         if first and not run.exists():
             with pytest.raises(BadInput, match="no such run"):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tracetool.tables.stopping import GRACE_S
-
+#: What the program below takes for ``GRACE_S``, of which each of its ends takes the whole. [s]
+GRACE_S = 0.5
 #: A sum over so many pairs is one call into a library that takes minutes.
 _LONG_CALL = """
 import sys
@@ -22,6 +22,7 @@ from tracetool.tables import stopping
 from tracetool.tables.run_folder import replaced_run
 from tracetool.tables.scratch import temporary_folder
 
+stopping.GRACE_S = float(sys.argv[3])
 stopping.install()
 numbers = pl.LazyFrame({"a": range(400_000)})
 pairs = numbers.join(numbers, how="cross").select((pl.col("a") * pl.col("a_right")).sum())
@@ -39,7 +40,7 @@ with how, temporary_folder() as folder, replaced_run(sys.argv[1]) as run:
 
 def _start(folder: Path, manner: str) -> subprocess.Popen[str]:
     job = subprocess.Popen(
-        [sys.executable, "-c", _LONG_CALL, folder / "run", manner], stdout=subprocess.PIPE,
+        [sys.executable, "-c", _LONG_CALL, folder / "run", manner, str(GRACE_S)], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)},
     )  # fmt: skip
     assert job.stdout is not None
