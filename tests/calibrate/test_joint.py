@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tracetool.calibrate import few_rows
+from tracetool.calibrate import few_rows, joint
 from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, posterior
 from tracetool.calibrate.law_fit import LawFit, LawRows, best_choices
 from tracetool.core.interval import Z90
@@ -101,7 +101,11 @@ def test_one_set_times_every_gpu(gpus: tuple[Gpu, Gpu]) -> None:
     assert fit.by_architecture == {}  # both are of one
 
 
-def test_an_architecture_keeps_what_it_alone_does(gpus: tuple[Gpu, Gpu]) -> None:
+def test_an_architecture_keeps_what_it_alone_does(
+    gpus: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes and habits stay as they are: whether one is chosen is asked above and below."""
+    monkeypatch.setattr(joint, "best_choices", lambda _law, start, fit, **_: fit(start, 5))
     other = load_gpu("a100-sxm")
     parts = [measured(gpus[0], 50, 1), measured(other, 50, 2, {**TRUTH, "launch_us": 30.0})]
     fit = fit_joint(LAW, parts)

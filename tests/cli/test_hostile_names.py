@@ -13,7 +13,9 @@ import pytest
 
 from tests.damaged.small_run import write_log, write_trace
 from tracetool.api.ingest import ingest
+from tracetool.api.result import Result
 from tracetool.cli.app import run as command
+from tracetool.cli.safe_output import guarded_streams
 from tracetool.report.sentences import cell_width
 
 KERNELS = (
@@ -79,24 +81,36 @@ def test_tables_and_files(
     arguments: list[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str]
 ) -> None:  # fmt: skip
+    """The command does its work once; its result is printed and written in every way."""
+    from tracetool.cli import output
+
+    results: list[Result] = []
+    emit = output.emit
+    monkeypatch.setattr(output, "emit", lambda result, **how: results.append(result) or emit(result, **how))
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     run = str(next(folder.glob("*run")))
     given = [run if a == "RUN" else a for a in arguments]
-    for output in ("", "--json", *OUTPUTS):
-        if output in OUTPUTS[2:] and arguments[0] in ("attribute", "profile", "sweep"):
-            continue  # the same renderers, at the price of another fit
-        more = (
-            [output] if output.startswith("--") else ["-o", str(tmp_path / f"out{output}")] if output else []
-        )
-        code = command([*given, *more])
-        out, err = capsys.readouterr()
-        assert code == 0, err
-        harmless(out, f"{given} {more}")
-        harmless(err, f"{given} {more}")
-        if output == "--json":
-            json.loads(out)
-        elif output:
-            _file_is_harmless(tmp_path / f"out{output}")
+    files = [tmp_path / f"out{suffix}" for suffix in OUTPUTS]
+    code = command([*given, "-o", str(files[0])])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    harmless(out, f"{given}")
+    harmless(err, f"{given}")
+    (result,) = results
+    with guarded_streams():
+        emit(result, as_json=True)
+    out = capsys.readouterr().out
+    harmless(out, f"{given} --json")
+    json.loads(out)
+    with guarded_streams():
+        for file in files[1:]:
+            output.save(result, file)
+        emit(result, as_json=False, written=files)
+    out, err = capsys.readouterr()
+    harmless(out, f"{given} -o")
+    harmless(err, f"{given} -o")
+    for file in files:
+        _file_is_harmless(file)
 
 
 #: Commands that share a run's energy out.
