@@ -93,7 +93,8 @@ def ingest_large(
     signatures, number = joined.signatures()
     signatures = signatures.with_columns(families_of(signatures).alias("family"))
     tables = {"signatures": signatures, "devices": devices, **joined.small()}
-    warnings += ingest_warnings([], [*made_notes, *unused], clock, tables, joined.worked())
+    notes = [*warnings, *made_notes, *unused]
+    warnings = ingest_warnings([], notes, clock, tables, joined.worked())
     info = {
         "clock": clock,
         "sources": [{**d, "sha256": s} for d, s in zip(described, sums(), strict=True)],

@@ -179,7 +179,8 @@ def ingest_warnings(
     warnings += other_scopes_notes(tables.get("telemetry", pl.DataFrame()))
     devices = tables["devices"].filter(pl.col("device").is_in(list(worked))) if worked else tables["devices"]
     unknown = devices.filter(pl.col("gpu").is_null())["name"].to_list()
-    said = any(w.endswith(_UNNAMED) for w in warnings)  # by the reader of a file that names none
+    # said already by the reader of a file that names none
+    said = any(w.endswith(_UNNAMED) for w in (*warnings, *made_notes))
     warnings += [
         f"GPU {name or 'without a name'} is not known: predictions need --gpu"
         for name in dict.fromkeys(unknown)

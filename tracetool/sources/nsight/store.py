@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import plain_columns
@@ -28,6 +26,9 @@ from tracetool.sources.io.sqlite_guard import bounded_rows
 from tracetool.tables.library_output import muted_panics
 from tracetool.tables.memory import check_parquet
 from tracetool.tables.table_file import FAULTS, fault_of, parquet_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _EVENTS = "NVTX_EVENTS"
 _PAYLOAD_COLUMNS = ("start", "end", "globalTid", "textId", "binaryData")
@@ -155,6 +156,8 @@ class FolderStore:
 
     def payload_events(self) -> pl.DataFrame:
         """Return the NVTX events with a payload: exports declare its bytes as text, which they are not."""
+        import pyarrow as pa
+
         real = {c.lower(): c for c in self.tables.get(_EVENTS, ())}
         if not {c.lower() for c in _PAYLOAD_COLUMNS} <= set(real):
             return pl.DataFrame(schema=_PAYLOADS)
@@ -192,6 +195,9 @@ def _file_columns(file: Path, columns: list[str] | None = None) -> pl.DataFrame:
 
 def _arrow_columns(file: Path, columns: list[str]) -> pa.Table:
     """Return columns of a file as Arrow has them, whose texts are not looked at."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     check_parquet(file, columns, per_row=_ROW_BYTES)
     if file.suffix == ".parquet":
         return pq.read_table(file, columns=columns)
