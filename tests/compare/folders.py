@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tracetool.tables.run import write_run
+from tracetool.tables.run import Run, write_run
+from tracetool.tables.schema import load_schema
 
 SHAPES = {"gemm": (4096, 4096, 4096), "gemv": (1, 4096, 4096)}
 
@@ -58,6 +59,26 @@ def write_folder(
     )
     tables = {"kernels": kernels, "signatures": table, "ranges": ranges, "devices": devices}
     return write_run(path, tables, {"sources": [], "warnings": [], "clock": {"domain": "session"}})
+
+
+def write_pairs(path: Path) -> tuple[Run, pl.DataFrame]:
+    """Write a run in which every kernel has another beside it; return it and an ``energy`` table of it.
+
+    That gives each signature 1 J, and each kernel half of its time, as attribution does.
+    """
+    alone = Run.open(write_folder(path.with_name("alone.tracetool")))
+    kernels = alone.kernels.with_columns(pl.col("start_ns", "duration_ns") // 2 * 2)
+    pairs = pl.concat([kernels, kernels]).sort("start_ns")
+    sums = pairs.group_by("signature", maintain_order=True).agg(
+        pl.col("duration_ns").sum(), pl.len().alias("launches")
+    )
+    signatures = alone.signatures.drop("duration_ns", "launches").join(sums, on="signature")
+    tables = {"kernels": pairs, "signatures": signatures, "devices": alone.devices}
+    run = Run.open(write_run(path, tables, {"sources": [], "warnings": [], "clock": {"domain": "session"}}))
+    given = {"device": 0, "energy_j": 1.0, "energy_low_j": 0.9, "energy_high_j": 1.1, "coverage": 1.0}
+    columns = {"class": "", "prior_share": 0.0, "identified": True, **given}
+    halves = sums.with_columns(pl.col("duration_ns") // 2, *(pl.lit(v).alias(c) for c, v in columns.items()))
+    return run, load_schema("energy").conform(halves)
 
 
 def write_runs(folder: Path, count: int, **changed: float) -> list[Path]:

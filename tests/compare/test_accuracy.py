@@ -10,13 +10,12 @@ import polars as pl
 import pytest
 
 from tests.compare import frames
-from tests.compare.folders import write_folder
+from tests.compare.folders import write_pairs
 from tracetool.compare import diff_run as diff_run_module
 from tracetool.compare.accuracy import Accuracy, accuracy_table, breaches, compare_signatures
 from tracetool.compare.thresholds import Threshold, parse_thresholds
 from tracetool.core.errors import BadInput
-from tracetool.tables.run import Run, write_run
-from tracetool.tables.schema import load_schema
+from tracetool.replay import roofline as roofline_module
 
 
 def table(measured: pl.DataFrame | None) -> pl.DataFrame:
@@ -169,21 +168,12 @@ def test_times_are_the_kernels_own_where_a_log_divides_what_overlaps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every kernel runs beside another: attribution gives each half of its time."""
-    written = Run.open(write_folder(tmp_path / "apart.tracetool"))
-    kernels = written.kernels.with_columns(pl.col("start_ns", "duration_ns") // 2 * 2)
-    pairs = pl.concat([kernels, kernels]).sort("start_ns")
-    own = pl.col("duration_ns").sum()
-    sums = pairs.group_by("signature").agg(own, pl.len().alias("launches")).sort("signature")
-    signatures = written.signatures.drop("duration_ns", "launches").join(sums, on="signature")
-    tables = {"kernels": pairs, "signatures": signatures, "devices": written.devices}
-    run = Run.open(write_run(tmp_path / "pairs.tracetool", tables, {"sources": [], "warnings": []}))
-    given = {"device": 0, "energy_j": 1.0, "energy_low_j": 0.9, "energy_high_j": 1.1, "coverage": 1.0}
-    columns = {"class": "", "prior_share": 0.0, "identified": True, **given}
-    measured = load_schema("energy").conform(
-        sums.with_columns(pl.col("duration_ns") // 2, *(pl.lit(v).alias(c) for c, v in columns.items()))
-    )
-    attribution = SimpleNamespace(energy=measured, sums=None, half_shares=None)
+    run, measured = write_pairs(tmp_path / "pairs.tracetool")
+    own_ms = (run.signatures.sort("signature")["duration_ns"] / 1e6).to_list()
+    attribution = SimpleNamespace(energy=measured, sums=None, half_shares=None, covered={}, notes=())
     monkeypatch.setattr(diff_run_module, "measured_energy", lambda *_, **__: (attribution, [], []))
     rows = diff_run_module.diff_run(run.path).table.filter(pl.col("level") == "signature").sort("signature")
-    assert rows["time_ms"].to_list() == pytest.approx((sums["duration_ns"] / 1e6).to_list())
+    assert rows["time_ms"].to_list() == pytest.approx(own_ms)
     assert (rows["power_w"] * rows["time_ms"] / 1e3).to_list() == pytest.approx([1.0, 1.0])
+    monkeypatch.setattr(roofline_module, "attribute_or_note", lambda *_, **__: (attribution, []))
+    assert set(roofline_module.roofline(run).frame["source"]) == {"measured"}

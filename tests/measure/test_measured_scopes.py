@@ -105,6 +105,19 @@ def test_kernels_that_overlap_are_measured_whole_in_the_sum_of_their_times() -> 
     assert scopes["kernels"]["power_w"] == pytest.approx(200.0)
 
 
+def test_gaps_of_a_gpu_without_readings_are_not_measured() -> None:
+    """A second GPU runs beside the first for 1 s and idles for 4: 3 s of 7 are measured."""
+
+    class Two(Stub):
+        memo: dict[object, object] = {}  # noqa: RUF012
+        second = pl.DataFrame({"name": ["k"], "device": [1], "start_ns": [0], "duration_ns": [S]})
+        kernels = pl.concat([Stub.kernels.with_columns(duration_ns=pl.Series([S, S, 0])), second])
+
+    gaps = measured_scopes(cast("Run", Two()), _energy())["gaps"]
+    assert (gaps["time_ms"], gaps["measured_pct"]) == pytest.approx((7000.0, 300.0 / 7.0))
+    assert gaps["energy_j"] == pytest.approx(180.0)
+
+
 def test_intervals_of_sums_take_the_place_of_sums_of_ends() -> None:
     scopes = measured_scopes(cast("Run", Stub()), _energy(), half_shares={"run": 0.05, "copies": 1.5})
     assert (scopes["run"]["energy_low_j"], scopes["run"]["energy_high_j"]) == pytest.approx((598.5, 661.5))

@@ -187,7 +187,8 @@ def accuracy_of(
     rows, work = with_counted_work(rows, run, predicted.signatures)
     groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group, sums)
     half_shares = None if attribution is None else attribution.half_shares
-    scopes = measured_scopes(run, measured, sums, half_shares)
+    covered = None if attribution is None else attribution.covered
+    scopes = measured_scopes(run, measured, sums, half_shares, covered)
     scope_rows = _scopes(predicted.totals[0], scopes)
     if groups is not None and GAP_KEY in by:
         watts = None if measured is None else idle_watts(measured)

@@ -233,7 +233,10 @@ def _with_measured_energy(
     energies = energies.with_columns(pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ENDS)
     gap, idle_intervals_w = measured_gaps(run, energy), idle_watts(energy)
     idle_w = None if idle_intervals_w is None else (idle_intervals_w[0][0], idle_intervals_w[1][0])
-    return energies, modeled_gap_j if gap is None else float(gap["energy_j"]), idle_w, notes + warnings
+    gap_j = modeled_gap_j
+    if gap is not None and gap["measured_pct"] > 0.0:  # gaps without readings draw what those with readings do
+        gap_j = 100.0 * float(gap["energy_j"]) / gap["measured_pct"]
+    return energies, gap_j, idle_w, notes + warnings
 
 
 def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:

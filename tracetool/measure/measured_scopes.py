@@ -160,7 +160,8 @@ def measured_gaps(
 ) -> dict[str, Any] | None:
     """Return time, energy and power of the gaps inside the run's window; None where the log determines none.
 
-    Energy is that of the gaps which the log covers, of all where nothing is said of it.
+    Energy is that of the gaps which the log covers: of all of a GPU that has readings, where nothing else is
+    said of it.
 
     A log shows the power shortly after an activity and, where there is any, the power later on; time
     after the last activity is in neither scope of the run.
@@ -169,6 +170,7 @@ def measured_gaps(
     if watts is None:
         return None
     near, far = watts
+    logged = measured["device"].unique().to_list()
     count, held_total_s, later_total_s, outside_s = 0, 0.0, 0.0, np.zeros(2)
     for window in parts_of(run):
         gaps = idle_intervals(window.kernels)
@@ -178,7 +180,7 @@ def measured_gaps(
         count += gaps.height + (between_s > 0)
         held_total_s += float(each_held_s.sum()) + held_s
         later_total_s += float(each_later_s.sum()) + between_s - held_s
-        outside_s += _outside_s(gaps, covered or {})
+        outside_s += _outside_s(gaps, covered or {}, logged)
     time = held_total_s + later_total_s
     inside = time - float(outside_s.sum())
     measured_gap: dict[str, Any] = {
@@ -206,9 +208,9 @@ def _gap_seconds(gaps: pl.DataFrame) -> tuple[Floats, Floats]:
     return held_s, whole_s - held_s
 
 
-def _outside_s(gaps: pl.DataFrame, covered: Mapping[int, Covered]) -> Floats:
+def _outside_s(gaps: pl.DataFrame, covered: Mapping[int, Covered], logged: list[int]) -> Floats:
     """Return the time of gaps that logs do not cover: shortly after an activity, and later on. (2,) [s]"""
-    total = np.zeros(2)
+    total = np.array([s.sum() for s in _gap_seconds(gaps.filter(pl.col("device").is_in(logged).not_()))])
     for device, part in covered.items():
         own = gaps.filter(pl.col("device") == device)
         held_s, later_s = _gap_seconds(own)

@@ -16,6 +16,7 @@ from tracetool.core.interval import ENDS
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.measured_scopes import measured_scopes
+from tracetool.measure.own_time import with_own_time
 from tracetool.measure.sampled_activity import SHARES, activity_by_signature
 from tracetool.replay.achieved import peak_of
 from tracetool.replay.measured_energy import attribute_or_note
@@ -216,7 +217,7 @@ def _energy(
     attributed, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
     if attributed is None:
         return empty, None, why_not
-    summed_rows = attributed.energy.filter(
+    summed_rows = with_own_time(run, attributed.energy).filter(
         pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null()
     )
     summed = summed_rows.group_by("signature", maintain_order=True).agg(
