@@ -23,7 +23,8 @@ C = {
     "window_tile": 1.17, "fp8_tile": 1.13, "fp8_pass": 0.83, "kv8_tile": 1.23, "kv8_step": 1.31,
     "fp8_launch_us": 4.3, "kv8_pass": 1.7,
     "kv8_dim": 1.21, "group_step": 0.93, "spare_share": 0.37, "one_launch": 0.61, "single_tile": 0.89,
-    "pass_factor": 1.9, "cache_passes": 2.1, "token_clk": 610.0, "l2_hit": 0.43, "l2_efficiency": 0.77,
+    "pass_factor": 1.9, "pass_clk": 130.0, "cache_passes": 2.1, "cache_clk": 210.0, "token_clk": 610.0,
+    "l2_hit": 0.43, "l2_efficiency": 0.77,
     "tail_share": 0.67, "tail_norm": 5.1,
 }  # fmt: skip
 LAYER = {"batch": 2.0, "q_len": 2048.0, "heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0, "causal": 1.0}
@@ -103,21 +104,29 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     touched = (batch * q * heads + batch * keys * kv_heads * narrow) * width
     tokens = batch * q
     # read in 16 bits, written as the cache is
-    kept = (
-        c["cache_passes"] * (c["kv8_pass"] if kv8 else 1.0) * kv_heads * (1 + narrow) / 2
-    )  # read in 16 bits, written as the cache is
-    passed = (c["pass_factor"] * heads + kept) * tokens * width
-    passed *= c["fp8_pass"] if fp8 else 1.0
+    kept = (c["kv8_pass"] if kv8 else 1.0) * kv_heads * (1 + narrow) / 2
+    moved = {
+        part: n * tokens * width * (c["fp8_pass"] if fp8 else 1.0) for part, n in (("q", heads), ("kv", kept))
+    }
     hit = c["l2_hit"] / (1 + (touched / (0.7 * GPU.l2_bytes)) ** 2)
     launch = c["launch_us"] * (c["one_launch"] if q <= 1 else 1.0)
     launch += (c["odd_dim_us"] if math.log2(head_dim) % 1 else 0.0) + (c["fp8_launch_us"] if fp8 else 0.0)
     pairs = q * keys - (q * (q - 1) / 2 if causal else 0.0)
     flops = factor * 2 * batch * heads * pairs * (head_dim + value_dim)
-    from_l2 = factor * passed * hit / GPU.l2_bytes_per_clock
+    stream, serial, hertz = 0.0, 1900 + c["token_clk"] * tokens / SMS, GPU.clock_boost_mhz * 1e6
+    for part, passes, clocks in (("q", "pass_factor", "pass_clk"), ("kv", "cache_passes", "cache_clk")):
+        by_memory = factor * c[passes] * moved[part] * (1 - hit) / GPU.dram_bytes_per_s
+        by_l2 = factor * c[passes] * moved[part] * hit / GPU.l2_bytes_per_clock / hertz
+        by_sms = factor * c[clocks] * moved[part] / 1024 / SMS / hertz
+        # the slower of both, nearly alone; its sixth power tells which
+        slower = norm(6, by_memory + by_l2, by_sms)
+        share = ((by_memory + by_l2) / slower) ** 6
+        stream += share * slower * by_memory / (by_memory + by_l2)
+        serial += (share * slower * by_l2 / (by_memory + by_l2) + (1 - share) * slower) * hertz
     return {
         "fixed_s": launch * 1e-6 * 1980 / GPU.clock_boost_mhz,
-        "serial_cycles": 1900 + from_l2 + c["token_clk"] * tokens / SMS,
-        "stream_s": factor * passed * (1 - hit) / GPU.dram_bytes_per_s,
+        "serial_cycles": serial,
+        "stream_s": stream,
         "core_cycles": max(factor * core, flops / (peak * SMS)),
         "memory_s": factor * touched * (1 - hit) / GPU.dram_bytes_per_s,
         "active": w / math.ceil(w), "norm": 6.0, "useful_flops": flops,

@@ -79,14 +79,19 @@ def test_a_block_takes_as_many_tiles_as_tensor_memory_holds(head_dim: int, queri
     rows = read_table(pl.DataFrame([row | {"heads": 8, "head_dim": head_dim}])).rows
     gpu = load_gpu("b300-sxm")
     law = laws()["prefill"]
-    (told,) = (host["by_head"] for key, host in law.elsewhere.items() if key.startswith("trtllm/"))
+    told = host_of(law, "trtllm", "torch_flow", gpu.architecture, elsewhere=True)["by_head"]
     coefficients = law.every_value({"by_head": told[1]})
     assert tile_sizes(attention_scores(rows, gpu), gpu, coefficients)[0].tolist() == [queries]
 
 
-def test_vllms_calls_of_generated_kernels_meet_no_keys_of_8_bits() -> None:
-    for name in ("vllm_flashinfer_trtllmprefill", "vllm_flashinfer_trtllmdecode"):
-        assert host_of(laws()["prefill"], "vllm", name, "blackwell")["kv8_tile"] == (0.0, 1.0)
+def test_generated_kernels_multiply_in_8_bits_where_a_cache_has_8() -> None:
+    """Their queries are converted before: by vLLM's loop, by PyTorch, or as TensorRT-LLM rotates them."""
+    calls = (("vllm", "vllm_flashinfer_trtllmprefill"), ("trtllm", "torch_flow"))
+    for library, name in calls:
+        assert host_of(laws()["prefill"], library, name, "blackwell")["kv8_products"] == (0.0, 1.0)
+    assert host_of(laws()["prefill"], "sglang", "trtllm_mha", "blackwell")["q_casts"] == (0.0, 1.0)
+    told = habits_of_name(laws()["prefill"], "torch_flow_flashinfer", "blackwell")
+    assert (told["q_casts"], told["kv8_casts"]) == (1.0, 2.0)
 
 
 def test_flashinfers_own_kernels_multiply_by_instructions_of_warps_in_tensor_memory_too() -> None:

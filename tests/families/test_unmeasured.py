@@ -472,3 +472,22 @@ def test_loops_that_begin_in_a_window_pass_the_rest_of_the_keys_by() -> None:
     assert measured.name in {one.name for one in told}
     assert {one.coefficients["skip_clk"] for one in told} == {law.priors["skip_clk"].value}
     assert {one.coefficients["window_tile"] for one in told} == {law.priors["window_tile"].value}
+
+
+def test_a_library_writes_its_cache_before_borrowed_kernels_as_before_its_own() -> None:
+    """What its host code takes is told by its own kernels, and by its source where none was measured."""
+    law, tells = laws()["prefill"], laws()["prefill"].host_tells
+    every = {one.name: one for one in implementations("prefill")}
+    lent, own = every["trtllm-torch-flow"], every["vllm-flash-attn-fa3"]
+    hopper = replace(
+        lent, laws={"prefill": replace(lent.laws["prefill"], by_architecture={}, gpus={"h100-sxm": 9})}
+    )
+    called = "vllm_flashinfer_trtllmprefill"
+    told, by_source = (
+        members(law, load_gpu("b200-sxm"), "vllm", called, available)[0].coefficients
+        for available in ((hopper, own), (hopper, every["sglang-fa3"]))
+    )
+    values = law.every_value(own.laws["prefill"].on("hopper"))
+    assert {name: told[name] for name in tells} == {name: values[name] for name in tells}
+    assert told["cache_clk"] > 2.0 * by_source["cache_clk"]
+    assert told["tensor_efficiency"] == by_source["tensor_efficiency"]

@@ -89,6 +89,9 @@ class Law:
         library, on the architecture of that name or for kernels whose name has the word; :data:`WARPS` is any
         without matrix instructions of warpgroups, :data:`SCALED_WARPS` any of these whose instructions take
         scales by blocks.
+    host_tells : frozenset of str
+        Coefficients of the host code, whichever kernel it calls: where a library calls a kernel that was
+        measured in another, those of its own kernels take the place of what its source tells.
     elsewhere : mapping of str to mapping of str to (float, float)
         The same of a library's own kernels on an architecture where none of them was measured, beside what
         ``library_host`` states; :data:`TENSOR_MEMORY` is any with tensor memory. A fit there is free of it.
@@ -140,6 +143,7 @@ class Law:
     library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     project_habits: Mapping[str, Coefficients] = field(default_factory=dict)
     library_host: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    host_tells: frozenset[str] = frozenset()
     elsewhere: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     name_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     by_version: Mapping[str, Mapping[str, Coefficients]] = field(default_factory=dict)

@@ -12,12 +12,14 @@ import numpy as np
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import (
     Implementation,
+    architecture_distance,
     implementations,
     library_of,
     words_of,
 )
 from tracetool.families.law import SCALED_WARPS, TENSOR_MEMORY, WARPS, Law
 from tracetool.hardware.architecture import load_architecture
+from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.kernel_projects import project_of
 from tracetool.model.mixtures import Member
@@ -95,12 +97,35 @@ def in_library(
     called: str,
     available: tuple[Implementation, ...] | None = None,
 ) -> tuple[Member, ...]:
-    """Return kernels measured in other libraries with this library's host code, as its source states it."""
+    """Return kernels measured in other libraries with this library's host code.
+
+    It is as its source states it, but for what the library's own kernels tell.
+    """
     library = library_of(stack)
     host = host_of(law, library, called, architecture)
     if library in law.library_host:
         ran = tuple(_with_host(law, one, architecture, host, called) for one in ran)
+    if measured := _measured_host(law, library, architecture, available):
+        ran = tuple(replace(one, coefficients={**one.coefficients, **measured}) for one in ran)
     return without_hosts(law, ran, available, host)
+
+
+def _measured_host(
+    law: Law, library: str, architecture: str, available: tuple[Implementation, ...] | None
+) -> dict[str, float]:
+    """Return the host code that a library's own kernels tell: that with most rows on the nearest GPU."""
+    every = available or implementations(law.name) if law.host_tells else ()
+    nearest = [
+        (architecture_distance(load_gpu(name).architecture, architecture), -rows, one.name, one, name)
+        for one in every
+        if one.stack == library and law.name in one.laws
+        for name, rows in one.laws[law.name].gpus.items()
+    ]
+    if not nearest:
+        return {}
+    *_, one, name = min(nearest, key=lambda found: found[:3])
+    values = law.every_value(one.laws[law.name].on(load_gpu(name).architecture))
+    return {coefficient: values[coefficient] for coefficient in sorted(law.host_tells)}
 
 
 def host_of(

@@ -18,7 +18,8 @@ from tracetool.families.attention.latent_hosts import (
     VLLM,
     issued,
 )
-from tracetool.families.attention.prefill import LATENCY_CLK, MEMORY_NORM, WARPGROUP_ROWS
+from tracetool.families.attention.prefill import LATENCY_CLK, WARPGROUP_ROWS
+from tracetool.families.attention.prefill_passes import MEMORY_NORM
 from tracetool.families.attention.problem import EXPONENTIALS
 from tracetool.families.attention.tile_sizes import KEY_TILE
 from tracetool.families.attention.tiling import causal_tiles

@@ -21,7 +21,8 @@ import numpy as np
 
 from tracetool.core.arrays import Bools
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.prefill import BACKWARD, L2_NORM, MEMORY_NORM
+from tracetool.families.attention.prefill import L2_NORM
+from tracetool.families.attention.prefill_passes import BACKWARD, MEMORY_NORM
 from tracetool.families.attention.problem import EXPONENTIALS, attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import causal_tiles, full_tiles
 from tracetool.families.coefficients import read_coefficients

@@ -13,13 +13,19 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.prefill_hosts import (
-    ALONE_PASSES,
     ALONE_US,
     ELSEWHERE,
     ENCODER_ELSEWHERE,
     ENCODER_HOST,
     HOST,
     NAME_HABITS,
+)
+from tracetool.families.attention.prefill_passes import (
+    BACKWARD,
+    MEMORY_NORM,
+    RESIDENT_SHARE,
+    narrow_keys,
+    passes_of,
 )
 from tracetool.families.attention.problem import (
     EXPONENTIALS,
@@ -36,27 +42,31 @@ from tracetool.families.attention.tile_sizes import (
     HEAD_STEP,
     SGLANG_ENCODER,
     SGLANG_TRITON,
+    TENSOR_ROWS,
+    TENSOR_TILES,
     TRTLLM_WARPS,
     VLLM_TRITON,
     computed_dims,
     padded,
     tile_sizes,
+    value_parts,
 )
-from tracetool.families.attention.tiling import QueryTiles, seen_tiles, with_skipped
+from tracetool.families.attention.tiling import QueryTiles, chosen, in_pairs, seen_tiles, with_skipped
 from tracetool.families.coefficients import read_coefficients, values_of
-from tracetool.families.formats import sustained_share
+from tracetool.families.formats import product_rate, sustained_share
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.loops import LAUNCH_MHZ, graph_steps_s, launch_pace, loop_more_us
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: FLOP of a backward pass over those of a forward one. [1] By definition: five products for two (Dao,
-#: FlashAttention-2, 2023).
-BACKWARD = 2.5
 #: Queries one group of four warps holds. [rows] By definition of Hopper's ``wgmma`` instructions, which take
 #: 64 rows; a prior for other GPUs.
 WARPGROUP_ROWS = 64.0
+#: Operations of a score beside its exponential where instructions take pairs of numbers: the maximum, and
+#: halves of a difference with its scale, a sum and a conversion. [op] By definition of
+#: flashinfer-ai/flashinfer, ``include/flashinfer/attention/blackwell/collective`` (``softmax_step``).
+PAIRED_OPS = 2.5
 #: Rate of tiles of 16 rows, whose products wait for one another: four warps of each of two blocks, 4096 FLOP
 #: in the 33 clk that an ``mma`` instruction is taken to need on any of them. [FLOP/clk/SM] A prior, as are
 #: the two blocks.
@@ -66,17 +76,13 @@ CHAINED_RATE = 4.0 * 2.0 * 4096.0 / 33.0
 LATENCY_CLK = 1900.0
 #: A kernel of its own that writes keys and values to the cache; in 8 bits it waits for their scales too. [us]
 WRITE_US, WRITE_KV8_US = ALONE_US, ALONE_US + LATENCY_CLK / LAUNCH_MHZ
-#: p-norms of a core's time with its draw from L2, and of both with memory: nearly the longest alone. Free
-#: fits of the second give 3.7 to 8; fixing it costs less than 0.1 points of MAPE. [1]
-L2_NORM, MEMORY_NORM = 6.0, 6.0
+#: p-norm of a core's time with its draw from L2: nearly the longer alone. [1] A prior.
+L2_NORM = 6.0
 
 #: Of kernels that run the blocks of all heads together: heads below this leave an SM space for more blocks
 #: [elements]; blocks of one head that read a key from L2 before it is evicted [1]; share of the memory's
 #: peak that keys are read again at [1]. A fit of SGLang's encoder on an L40S, half of its shapes.
 TOGETHER_DIM, TOGETHER, AGAIN_EFFICIENCY = 128.0, 2.5, 0.72
-
-#: Share of L2 that tensors passed over again and again keep to themselves. [1] A prior.
-RESIDENT_SHARE = 0.7
 
 _DATA = read_coefficients(__package__, "prefill")
 
@@ -124,15 +130,13 @@ def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats
     """Return the peak of the matrix instructions a kernel multiplies by. Shape (n,). [FLOP/clk/SM]"""
     if c["by_head"] == VLLM_TRITON:
         return np.minimum(s.rate, CHAINED_RATE)
+    if c["kv8_products"] >= 1.0:
+        in_8_bits = product_rate(np.array(["fp8"], dtype=object), gpu)
+        return np.asarray(np.where(narrow_keys(s, c), np.maximum(in_8_bits, s.rate), s.rate))
     # FlashInfer's own has no form for tensor memory
     own = c["by_head"] == FLASHINFER and gpu.tensor_memory_bytes_per_sm > 0.0
     older = older_kernels(rows, gpu) | (own or c["by_head"] in {SGLANG_TRITON, SGLANG_ENCODER})
     return np.asarray(s.rate * np.where(older, rate_share(gpu), 1.0))
-
-
-def _narrow_keys(s: Scores, c: Coefficients) -> Bools:
-    """Return where keys alone are computed in 8 bits: kernels that take new ones as they came do not."""
-    return np.asarray((s.kv_size <= 1.0) & (s.size > 1.0) & (c["by_head"] != TRTLLM_WARPS))
 
 
 def _in_turn(c: Coefficients) -> bool:
@@ -140,13 +144,31 @@ def _in_turn(c: Coefficients) -> bool:
     return c["by_head"] == SGLANG_TRITON
 
 
+def _lone_step(
+    s: Scores, gpu: Gpu, c: Coefficients, products: Floats, exponentials: Floats, area: Floats
+) -> Floats:
+    """Return the time of a tile of queries that is alone on an SM with tensor memory. Shape (n,). [clk]
+
+    One group of warps takes its scores: nothing fills what they do beside exponentials. The product for the
+    next scores runs meanwhile, that with the values follows.
+    """
+    values = s.value_dim / value_parts(s, c)
+    scores = products * s.head_dim / (s.head_dim + s.value_dim)
+    weighed = products * values / (s.head_dim + s.value_dim)
+    softmax = exponentials + PAIRED_OPS * area / gpu.lanes_per_clock_sm
+    return np.asarray(combined(scores, softmax, c["mix_norm"]) + weighed)
+
+
 def _step(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats, queries: Floats, area: Floats) -> Floats:
     """Return the time of a tile of queries for a tile of keys, ``area`` scores. Shape (n,). [clk]"""
-    kv8, fp8 = _narrow_keys(s, c), s.size <= 1.0
+    kv8, fp8 = narrow_keys(s, c), s.size <= 1.0
     dim = computed_dims(s, c)
     products = 4.0 * area * dim / (rate * sustained_share(c["tensor_efficiency"], s.left))
     exponentials = EXPONENTIALS * area / gpu.sfu_per_clock_sm
-    step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
+    step = combined(products, exponentials, c["mix_norm"])
+    if c["by_head"] == TENSOR_TILES:
+        step = np.where(queries > TENSOR_ROWS, step, _lone_step(s, gpu, c, products, exponentials, area))
+    step = step * _by_dim(dim, c)
     step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
     step = step * np.where(s.heads > s.kv_heads, c["group_step"], 1.0)
     step = step * np.where(s.head_dim % HEAD_STEP > 0, c["uneven_dim"], 1.0)
@@ -189,17 +211,21 @@ def _tiling(s: Scores, gpu: Gpu, c: Coefficients, rate: Floats) -> _Tiling:
     query_tile = np.where(uneven, np.minimum(query_tile, c.get("uneven_queries", np.inf)), query_tile)
     step_clk = _step(s, gpu, c, rate, query_tile, query_tile * key_tile)
     computed = visited = seen_tiles(s, np.minimum(s.window, s.kv_len), query_tile / packed, key_tile)
+    if c["by_head"] == TENSOR_TILES:
+        halves = in_pairs(visited, seen_tiles(s, s.kv_len, np.full_like(query_tile, TENSOR_ROWS), key_tile))
+        apart = (query_tile > TENSOR_ROWS) & s.causal & (s.window >= s.kv_len)
+        computed = visited = chosen(apart, halves, visited)
     if (s.window < s.kv_len).any():
         unwindowed = seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
         visited = with_skipped(computed, unwindowed, c["skip_clk"] / step_clk)
     # warps of 64 queries that have none leave early
     filled = np.minimum(np.ceil(s.q_len * packed / WARPGROUP_ROWS) * WARPGROUP_ROWS / query_tile, 1.0)
-    batch_heads = s.batch * s.heads / packed
+    batch_heads = s.batch * s.heads / packed * value_parts(s, c)
     return _Tiling(
         query_tile,
         key_tile,
         batch_heads,
-        _narrow_keys(s, c),
+        narrow_keys(s, c),
         uneven,
         group > 1,
         step_clk,
@@ -233,36 +259,14 @@ def _compute_clk(s: Scores, tiling: _Tiling, waves: Floats, gpu: Gpu, c: Coeffic
     return np.where(waves > 1.0, combined(total, longest, c["tail_norm"]), longest)
 
 
-@dataclass(frozen=True)
-class _Passes:
-    """Passes beside the kernel: arrays of shape (n,)."""
-
-    touched: Floats  # queries, results, keys and values, each once [B]
-    passed: Floats  # rotated, converted or written to the cache [B]
-    append_clk: Floats  # new keys and values on their way to the cache, a block a token [clk]
-
-
-def _passes(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients, kv8: Bools) -> _Passes:
-    """Return the passes before and after a kernel; ``kv8``: keys alone are computed in 8 bits."""
-    written, alone = cache_written(rows), of_a_trace(rows)
-    width, tokens = (s.head_dim + s.value_dim) * 2.0, s.batch * s.q_len
-    narrow = np.where(kv8, 0.5, 1.0)  # bytes of an element of keys and values, relative
-    touched = (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads * narrow) * width
-    passed = c["pass_factor"] * tokens * s.heads * width
-    cached = tokens * s.kv_heads * width * (1.0 + narrow) / 2.0
-    passed = passed + np.where(written, c["cache_passes"] * cached * np.where(kv8, c["kv8_pass"], 1.0), 0.0)
-    passed = passed * np.where(s.size <= 1.0, c["fp8_pass"], 1.0)
-    passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
-    append_clk = np.where(written & ~alone, c["token_clk"] * tokens / float(gpu.sm_count), 0.0)
-    return _Passes(touched, passed, append_clk)
-
-
 def _launch_us(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
     """Return the launches of an operator with the conversions it needs. Shape (n,). [us]"""
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
     launch = launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0)
     launch = launch + np.where(
-        (s.kv_size <= 1.0) & (s.size > 1.0) & cache_written(rows), SMALL_KERNEL_US * c["kv8_casts"], 0.0
+        (s.kv_size <= 1.0) & (s.size > 1.0) & cache_written(rows),
+        SMALL_KERNEL_US * (c["kv8_casts"] + c["q_casts"]),
+        0.0,
     )
     launch = launch + np.where(s.size <= 1.0, c["fp8_launch_us"], 0.0)
     return launches_us(launch, rows, gpu, s.kv_size <= 1.0, c["loop_us"])
@@ -274,26 +278,23 @@ def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     rate = _rate(rows, s, gpu, c)
     tiling = _tiling(s, gpu, c, rate)
     waves = tiling.batch_heads * tiling.visited.tiles / float(gpu.sm_count)
-    fills = tiling.batch_heads * tiling.computed.visits * tiling.key_tile * (s.head_dim + s.value_dim) * 2.0
+    drawn = s.head_dim + s.value_dim / value_parts(s, c)  # of each key, by a block [elements]
+    fills = tiling.batch_heads * tiling.computed.visits * tiling.key_tile * drawn * 2.0
     filling = fills * s.kv_size / 2.0
     core = combined(
         _compute_clk(s, tiling, waves, gpu, c),
         filling / (gpu.l2_bytes_per_clock * c["l2_efficiency"]),
         1.0 if _in_turn(c) else L2_NORM,
     )
-    again = _read_again(s, fills, tiling.batch_heads, gpu, c)
     factor = np.where(s.backward, BACKWARD, 1.0)
-    passes = _passes(rows, s, gpu, c, tiling.kv8)
-    touched, passed = passes.touched, passes.passed
-    # what the passes leave in L2 costs the next one no memory: the kernel itself reads only what they do not
-    resident = c["l2_hit"] / (1.0 + (touched / (RESIDENT_SHARE * gpu.l2_bytes)) ** 2)
-    from_l2 = factor * passed * resident / gpu.l2_bytes_per_clock
+    passes = passes_of(rows, s, gpu, c, tiling.kv8)
+    again = _read_again(s, fills, tiling.batch_heads, gpu, c)
     return Pieces(
         fixed_s=_launch_us(rows, s, gpu, c) * 1e-6,
-        serial_cycles=LATENCY_CLK + from_l2 + passes.append_clk,
-        stream_s=factor * passed * (1.0 - resident) / gpu.dram_bytes_per_s,
+        serial_cycles=LATENCY_CLK + passes.serial_clk,
+        stream_s=passes.stream_s,
         core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
-        memory_s=factor * (touched * (1.0 - resident) + again) / gpu.dram_bytes_per_s,
+        memory_s=factor * (passes.touched * (1.0 - passes.resident) + again) / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
         floor_s=np.zeros(n),
         **graph_steps_s(rows, gpu),
@@ -307,10 +308,11 @@ PREFILL = Law(
     _prefill_pieces,
     _DATA["prefill"],
     habits=(
-        {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM
+        {"query_tile": 128.0, "pack_heads": 0.0, "pass_clk": 140.0},  # TensorRT-LLM
         {"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},  # FlashAttention 3
     ),
     library_host=HOST,
+    host_tells=frozenset({"cache_passes", "cache_clk", "token_clk", "kv8_pass"}),
     elsewhere=ELSEWHERE,
     by_vendor={"amd": values_of(_DATA["amd"])},
     name_habits=NAME_HABITS,
@@ -324,8 +326,9 @@ ENCODER = replace(
     beside="prefill",
     parent="prefill",
     # no cache is written: keys and values pass as queries do
-    lent_as={"cache_passes": "pass_factor", "token_clk": ""},
+    lent_as={"cache_passes": "pass_factor", "pass_clk": "", "cache_clk": "", "token_clk": ""},
     library_host=ENCODER_HOST,
+    host_tells=frozenset(),
     elsewhere=ENCODER_ELSEWHERE,
     priors={**_DATA["prefill"], **_DATA["encoder"]},
     habits=(

@@ -31,7 +31,11 @@ SGLANG_ENCODER, TENSOR_TILES = 6.0, 7.0
 #: keys, each a word of 4 bytes; and the tiles a block takes at once where two fit. [rows], [B], [tiles] By
 #: definition of NVIDIA's PTX ISA, ``tcgen05``, and of Dao-AILab/flash-attention,
 #: ``flash_attn/cute/flash_fwd_sm100.py`` (``q_stage``, ``tmem_total``).
-_LANES, _WORD_BYTES, _AT_ONCE = 128.0, 4.0, 2.0
+TENSOR_ROWS, _WORD_BYTES, _AT_ONCE = 128.0, 4.0, 2.0
+#: Values of a head that a block in tensor memory computes; of a larger head several blocks take a part each.
+#: [elements] By definition of flashinfer-ai/flashinfer, ``include/flashinfer/trtllm/fmha/fmhaKernels.cuh``
+#: (``mHeadDimPerCtaV``).
+_VALUES = 256.0
 #: Queries and keys of a tile of SGLang's Triton kernel for heads to 128, to 256, and above, by the first
 #: figure of the compute capability. [tokens] By definition of sgl-project/sglang,
 #: ``layers/attention/triton_ops/extend_attention.py``.
@@ -106,7 +110,7 @@ def tile_sizes(s: Scores, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
     if whose == FLASHINFER:
         return _flashinfer(s, gpu)
     if whose == TENSOR_TILES:
-        return _tensor_tiles(s, gpu), KEY_TILE * ones
+        return _tensor_tiles(s, gpu), np.where(s.causal, TENSOR_ROWS, KEY_TILE)
     return c["query_tile"] * ones, KEY_TILE * ones
 
 
@@ -134,10 +138,20 @@ def _trtllm_warps(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:
 
 
 def _tensor_tiles(s: Scores, gpu: Gpu) -> Floats:
-    """Return the queries that a block takes at once: two tiles where tensor memory holds both. [tokens]"""
-    columns = gpu.tensor_memory_bytes_per_sm / (_LANES * _WORD_BYTES)
-    both = _AT_ONCE * (_LANES + s.value_dim) <= columns
-    return _LANES * np.where(both, _AT_ONCE, 1.0)
+    """Return the queries that a block takes at once: two tiles where tensor memory holds both. [tokens]
+
+    With a causal mask the second tile of a short prompt has no diagonal to reach.
+    """
+    columns = gpu.tensor_memory_bytes_per_sm / (TENSOR_ROWS * _WORD_BYTES)
+    both = (_AT_ONCE * (TENSOR_ROWS + s.value_dim) <= columns) & ((s.q_len > TENSOR_ROWS) | ~s.causal)
+    return TENSOR_ROWS * np.where(both, _AT_ONCE, 1.0)
+
+
+def value_parts(s: Scores, c: Coefficients) -> Floats:
+    """Return the blocks that share the values of a head, each with all its scores. Shape (n,). [1]"""
+    if c["by_head"] != TENSOR_TILES:
+        return np.ones(len(s.batch))
+    return np.ceil(s.value_dim / _VALUES)
 
 
 def _flashinfer(s: Scores, gpu: Gpu) -> tuple[Floats, Floats]:

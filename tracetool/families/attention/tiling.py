@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Bools, Floats
 from tracetool.families.attention.problem import Scores
 
 #: Most parts [parts], and how near to the best fill is near enough [1], where a library splits keys by the
@@ -213,6 +213,28 @@ def with_skipped(tiles: QueryTiles, unwindowed: QueryTiles, share: Floats) -> Qu
         tiles.visits + share * np.maximum(unwindowed.visits - tiles.visits, 0.0),
         tiles.longest + share * np.maximum(unwindowed.longest - tiles.longest, 0.0),
     )
+
+
+def in_pairs(block: QueryTiles, half: QueryTiles) -> QueryTiles:
+    """Return tiles of blocks that hold two, each of which ends at its own diagonal. Shape (n,). [1]
+
+    A visit is one of both: of two tiles that meet three and four tiles of keys, three and a half.
+
+    >>> one = np.array([256.0, 384.0])
+    >>> halves = causal_tiles(one, one, np.full(2, 128.0), 128.0)
+    >>> pairs = in_pairs(causal_tiles(one, one, np.full(2, 256.0), 128.0), halves)
+    >>> pairs.visits.tolist(), pairs.longest.tolist()
+    ([1.5, 3.0], [1.5, 1.5])
+    """
+    last_alone = half.tiles % 2.0 > 0.0
+    longest = np.where(last_alone, np.maximum(half.longest / 2.0, half.longest - 1.5), half.longest - 0.5)
+    return QueryTiles(block.tiles, half.visits / 2.0, longest)
+
+
+def chosen(first: Bools, one: QueryTiles, other: QueryTiles) -> QueryTiles:
+    """Return some rows' tiles of ``one``, the rest of ``other``. Shape (n,). [1]"""
+    pairs = ((one.tiles, other.tiles), (one.visits, other.visits), (one.longest, other.longest))
+    return QueryTiles(*(np.where(first, a, b) for a, b in pairs))
 
 
 def seen_tiles(s: Scores, visible_keys: Floats, width: Floats, key_tile: Floats) -> QueryTiles:
