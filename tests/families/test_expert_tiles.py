@@ -18,12 +18,15 @@ from tracetool.families.moe.tiles import (
     EXPERTS_BEFORE,
     FASTEST,
     FIRST_MADE,
+    FIRST_MEMORY,
+    FIRST_OF_MEMORY,
     FIRST_OF_WARPS,
     FIRST_WARPS,
     FIRST_WARPS_4,
     MIDDLE_MADE,
     TUNED,
     Tile,
+    lanes_share,
     launched_tiles,
     offered,
 )
@@ -196,7 +199,36 @@ def test_source_tells_which_libraries_time_experts_where_instructions_are_of_war
         assert host_of(laws()[law], "trtllm", "moe_torch_flow_cutlass", "ada")["tile_table"] == (0.0, FASTEST)
     four = laws()["moe_fp4"]
     assert host_of(four, "vllm", name, "blackwell-gb20x", elsewhere=True)["tile_table"] == first
-    assert "tile_table" not in host_of(four, "vllm", name, "blackwell", elsewhere=True)
+    assert host_of(four, "vllm", name, "blackwell", elsewhere=True)["tile_table"] != first
+
+
+@pytest.mark.parametrize(("dtype", "depth"), [("bf16", 64.0), ("fp8", 128.0), ("nvfp4", 256.0)])
+def test_untimed_experts_of_cutlass_take_the_first_tile_for_tensor_memory(dtype: str, depth: float) -> None:
+    """128 tokens, 128 bytes deep; by 128 columns, of 4 bits by 64."""
+    b200 = load_gpu("b200-sxm")
+    [one] = [
+        one.tile for one in offered(FIRST_OF_MEMORY, expert_layers(_layers(dtype), b200), b200)
+        if one.rows is not None and one.rows.all()
+    ]  # fmt: skip
+    assert one in FIRST_MEMORY
+    assert (one.tokens, one.columns, one.depth) == (128.0, 64.0 if depth > 128.0 else 128.0, depth)
+
+
+def test_libraries_time_no_experts_of_cutlass_with_tensor_memory() -> None:
+    for law in ("moe", "moe_fp8", "moe_fp4"):
+        for library in ("vllm", "sglang"):
+            host = host_of(laws()[law], library, "x_flashinfer_cutlass_x", "blackwell")
+            assert host["tile_table"] == (0.0, FIRST_OF_MEMORY)
+    # the generated ones are another kernel
+    generated = host_of(laws()["moe"], "vllm", "x_flashinfer_trtllm_x", "blackwell")
+    assert generated["tile_table"] == (0.0, FASTEST)
+
+
+def test_tritons_tiles_of_64_rows_take_half_of_the_lanes_of_tensor_memory() -> None:
+    b200, h100 = load_gpu("b200-sxm"), load_gpu("h100-sxm")
+    half, whole = Tile(64.0, 128.0, 64.0, 4.0), Tile(128.0, 128.0, 64.0, 8.0)
+    assert [lanes_share(tile, b200) for tile in (half, whole, Tile(64.0, 128.0))] == [0.5, 1.0, 1.0]
+    assert lanes_share(half, h100) == 1.0
 
 
 def test_no_fit_tries_what_source_alone_tells() -> None:

@@ -15,7 +15,7 @@ from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import sustained_share
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.instructions import rate_share
-from tracetool.families.law import SCALED_WARPS, WARPS, Coefficients, Law
+from tracetool.families.law import SCALED_WARPS, TENSOR_MEMORY, WARPS, Coefficients, Law
 from tracetool.families.loops import EXPERT_LOOPS, NEXT_US, loop_more_us
 from tracetool.families.moe.problem import CONVERTED_OPS, Experts, expert_layers, layers_work, stored_formats
 from tracetool.families.moe.tiles import (
@@ -27,10 +27,12 @@ from tracetool.families.moe.tiles import (
     EXPERTS_BEFORE,
     FASTEST,
     FIRST_MADE,
+    FIRST_OF_MEMORY,
     FIRST_OF_WARPS,
     MIDDLE_MADE,
     UNTIMED,
     Tile,
+    lanes_share,
     launched_tiles,
     offered,
     resident,
@@ -85,7 +87,7 @@ def _products(
     """Return serial and core cycles of both grouped products."""
     sms = float(gpu.sm_count)
     serial, core = np.zeros_like(tiles), np.zeros_like(tiles)
-    flops_cycles = 2.0 * tile.tokens * tile.columns * tile.depth / rate
+    flops_cycles = 2.0 * tile.tokens * tile.columns * tile.depth / (rate * lanes_share(tile, gpu))
     vector = scaled * tile.tokens * tile.columns / SCALED_DEPTH
     vector = vector + np.where(e.converted, CONVERTED_OPS, 0.0) * tile.columns
     flops_cycles = flops_cycles + vector * tile.depth / gpu.lanes_per_clock_sm
@@ -200,6 +202,7 @@ _TIMED = {
 _UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 0.7)}
 _MIDDLE: dict[str, tuple[float, float]] = {"tile_table": (0.0, MIDDLE_MADE), "leaves": (0.0, 0.0)}
 _UNTIMED_WARPS: dict[str, tuple[float, float]] = {"tile_table": (0.0, FIRST_OF_WARPS)}
+_UNTIMED_MEMORY: dict[str, tuple[float, float]] = {"tile_table": (0.0, FIRST_OF_MEMORY)}
 #: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time.
 #: On Hopper, and where matrix instructions are of warps, FlashInfer has CUTLASS's experts alone. Triton's and
 #: Marlin's kernels go by tables, vLLM's of 16 bits before version 0.16, when it called them otherwise, as
@@ -211,11 +214,16 @@ _TILED_HOST: dict[str, dict[str, tuple[float, float]]] = {
     "sglang/flashinfer/hopper": _UNTIMED,
     f"vllm/flashinfer/{WARPS}": _UNTIMED_WARPS,
     f"sglang/flashinfer/{WARPS}": _UNTIMED_WARPS,
+    f"vllm/flashinfer/{TENSOR_MEMORY}": _UNTIMED_MEMORY,
+    f"sglang/flashinfer/{TENSOR_MEMORY}": _UNTIMED_MEMORY,
     "sglang/triton": {"tile_table": (0.0, BY_EXPERTS)},
 }
 _BLOCK_HOST: dict[str, dict[str, tuple[float, float]]] = {
     "vllm/triton": {"tile_table": (0.0, BLOCK_BY_TOKENS)},
     "sglang/triton": {"tile_table": (0.0, BLOCK)},
+}
+_FOUR_HOST: dict[str, dict[str, tuple[float, float]]] = {
+    f"{library}/flashinfer/{TENSOR_MEMORY}": _UNTIMED_MEMORY for library in ("vllm", "sglang")
 }
 _WEIGHT_HOST: dict[str, dict[str, tuple[float, float]]] = {
     f"{library}/marlin": {"tile_table": (0.0, BY_PAIRS)} for library in ("vllm", "sglang")
@@ -265,6 +273,7 @@ _HOSTS = {
     "moe": _TILED_HOST,
     "moe_fp8": _TILED_HOST,
     "moe_fp8_block": _BLOCK_HOST,
+    "moe_fp4": _FOUR_HOST,
     "moe_weight_only": _WEIGHT_HOST,
 }
 #: Experts of 4 bits that both run by FlashInfer's CUTLASS where instructions of warps take scales, and that
@@ -285,8 +294,10 @@ _STORED = {"padded": 256.0}
 #: to be the fastest; nobody times the others (sglang/srt/model_executor/model_runner.py,
 #: ``_should_run_flashinfer_autotune``; ai-dynamo/aiconfigurator, collector). [units of law.toml] By
 #: definition of these; that vLLM's of 4 bits take the middle, too, is stated by its table. Who times tiles
-#: takes none of which many leave: a prior, as their rows state none.
+#: takes none of which many leave: a prior, as their rows state none. Of 16 bits the fastest tile stands, a
+#: prior, too.
 _MADE: dict[str, dict[str, float]] = {
+    "moe": {"tile_table": FASTEST},
     "moe_fp8": {"tile_table": FIRST_MADE},
     "moe_fp8_block": {"tile_table": FIRST_MADE},
     "moe_weight_only": {"tile_table": FIRST_MADE, **_STORED},

@@ -43,6 +43,8 @@ FASTEST, BY_EXPERTS, UNTIMED, BY_TOKENS, BLOCK, BLOCK_BY_TOKENS, BY_PAIRS, EXPER
 FIRST_MADE, MIDDLE_MADE = 8, 9
 #: The first of a list, of kernels made for instructions of warps. [1] By definition, as above.
 FIRST_OF_WARPS = 10
+#: The first of a list, of kernels of CUTLASS made for tensor memory. [1] By definition, as above.
+FIRST_OF_MEMORY = 11
 #: Tiles of which the library picks the fastest. [elements] A prior.
 TILES = (
     Tile(16.0, 64.0),
@@ -61,6 +63,12 @@ FIRST = Tile(128.0, 16.0)
 #: ``get_candidate_configs_sm120``, and in FlashInfer, too (csrc/nv_internal/tensorrt_llm/kernels/
 #: cutlass_kernels/cutlass_heuristic.cpp).
 FIRST_WARPS, FIRST_WARPS_4 = Tile(32.0, 128.0), Tile(128.0, 128.0, 256.0)
+#: The same with tensor memory, of 16, 8 and 4 bits: a depth of 128 bytes. [elements] By definition of
+#: ``get_candidate_configs_sm100_dynamic_cluster_shape`` there.
+FIRST_MEMORY = (Tile(128.0, 128.0), Tile(128.0, 128.0, 128.0), Tile(128.0, 64.0, 256.0))
+#: Lanes of tensor memory, one for each row of an instruction, and the share of its rate that one of 64 rows
+#: takes: half of the lanes. [rows], [1] By definition of NVIDIA's PTX ISA (``tcgen05.mma``, 64 or 128 rows).
+MEMORY_LANES, HALF_LANES = 128.0, 0.5
 #: Tiles of Triton's kernels without a measured table, up to a number of tokens for each expert of the GPU.
 #: [tokens; elements] By ``get_default_config`` of sglang, and of vllm before version 0.16.
 EXPERTS_TABLE = ((1.0, Tile(16.0, 32.0, 64.0, 4.0)), (np.inf, Tile(64.0, 64.0, 32.0, 4.0)))
@@ -141,6 +149,15 @@ class Offer:
     timed: bool = True
 
 
+def lanes_share(tile: Tile, gpu: Gpu) -> float:
+    """Return the share of the matrix rate that a tile's rows leave it. [1]
+
+    Triton's are rows of the instruction as they are; others turn tiles of few tokens, which are columns then.
+    """
+    few = tile.warps > 0 and tile.tokens < MEMORY_LANES and gpu.tensor_memory_bytes_per_sm > 0
+    return HALF_LANES if few else 1.0
+
+
 def offered(table: float, e: Experts, gpu: Gpu) -> list[Offer]:
     """Return the tiles of one way to choose: a table, but for sizes whose tiles the library has measured."""
     if table == FASTEST:
@@ -150,6 +167,12 @@ def offered(table: float, e: Experts, gpu: Gpu) -> list[Offer]:
     if table == FIRST_OF_WARPS:
         few = e.size <= BYTES_OF_4_BITS
         return [Offer(FIRST_WARPS, ~few, timed=False), Offer(FIRST_WARPS_4, few, timed=False)]
+    if table == FIRST_OF_MEMORY:
+        wide, few = e.size >= BYTES_OF_16_BITS, e.size <= BYTES_OF_4_BITS
+        return [
+            Offer(tile, rows, timed=False)
+            for tile, rows in zip(FIRST_MEMORY, (wide, ~wide & ~few, few), strict=True)
+        ]
     if table in {FIRST_MADE, MIDDLE_MADE}:
         return _generated_tiles(table, e)
     rows_of, timed = _count(table, e), _tuned(table, e, gpu)
