@@ -234,7 +234,7 @@ def _with_measured_energy(
     gap, idle_intervals_w = measured_gaps(run, energy), idle_watts(energy)
     idle_w = None if idle_intervals_w is None else (idle_intervals_w[0][0], idle_intervals_w[1][0])
     gap_j = modeled_gap_j
-    if gap is not None and gap["measured_pct"] > 0.0:  # gaps without readings draw what those with readings do
+    if gap is not None and gap["measured_pct"] > 0.0:  # gaps without readings are as those with
         gap_j = 100.0 * float(gap["energy_j"]) / gap["measured_pct"]
     return energies, gap_j, idle_w, notes + warnings
 
