@@ -73,6 +73,22 @@ def test_fifty_runs_show_the_trend_of_two_hundred() -> None:
         assert np.abs(few.power_w / many.power_w - 1)[inner].mean() < 0.05
 
 
+def test_means_of_a_sampler_tell_a_run_from_its_first_moment() -> None:
+    """Runs of 12 executions of 5 ms at 300 W, 60 W between: means of 10 ms before a run hold both."""
+    first_s = 0.1 * np.arange(40.0)
+    start_s = (first_s[:, None] + 5e-3 * np.arange(12)).ravel()
+    edges_s = np.column_stack([first_s, first_s + 0.06]).ravel()
+    steps = Steps(
+        np.concatenate([[-1.0], edges_s, [edges_s[-1] + 1.0]]), np.r_[np.tile([60.0, 300.0], 40), 60.0]
+    )
+    at_s = np.arange(0.013, 3.9, 0.0013)
+    samples = Samples(at_s, {"total": steps.mean(at_s, 0.01)}, 0.01, 1.3e-3)
+    trend = fine_profile(in_runs(start_s, start_s + 4.999e-3), samples).run_trend
+    assert trend.power_w == pytest.approx(np.full(len(trend.power_w), 300.0), rel=0.01)
+    assert (trend.time_s[0], trend.time_s[-1]) == pytest.approx((0.0, 0.06), abs=1e-5)
+    assert trend.sample_time_s.min() >= 0.005  # the middle of a whole mean
+
+
 def test_times_of_interest_are_within_five_microseconds_after_two_sync_points() -> None:
     for seed in range(6):
         log = gpu_log(campaign(seed=seed, runs=30).steps, seed=seed, drift=40e-6)

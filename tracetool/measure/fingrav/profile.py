@@ -157,7 +157,10 @@ def _run_trend(golden_samples: GoldenSamples, golden: Bools, component: str = "t
     within = (at >= 0) & (samples.time_s <= final[owner]) & golden[owner]
     length = float(np.median((final - first)[golden])) if golden.any() else 1.0
     since = samples.time_s - first[owner]
-    within &= since <= length
+    # A mean that began before the run holds idle time; a whole one is of the middle of its window.
+    half_s = 0.5 * max(samples.window_s, 0.0)
+    within &= (since <= length) & (since >= 2.0 * half_s)
+    since = since - half_s
     power = samples.power_w[component]
     within &= np.isfinite(power)
     if within.sum() < 8:
@@ -166,5 +169,6 @@ def _run_trend(golden_samples: GoldenSamples, golden: Bools, component: str = "t
     basis = polynomial()
     trend = fit_trend(basis.at(since[within] / length), power[within], owner[within], basis, seed=seed)
     phase = np.linspace(0.0, 1.0, grid)
-    mid, low, high = trend.at(phase)
+    seen = np.clip(phase, half_s / length, max(1.0 - half_s / length, 0.5))  # no sample lies nearer to an end
+    mid, low, high = trend.at(seen)
     return RunTrend(phase * length, mid, low, high, since[within], power[within], component)
