@@ -10,9 +10,9 @@ from tracetool.measure.fingrav.basis import spline
 from tracetool.measure.fingrav.campaign_tables import fit_clock
 from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.executions import in_runs
-from tracetool.measure.fingrav.profile import fine_profile
-from tracetool.measure.fingrav.settling import _likeliest
-from tracetool.measure.fingrav.stitch import Samples
+from tracetool.measure.fingrav.profile import _run_trend, fine_profile
+from tracetool.measure.fingrav.settling import GoldenSamples, _likeliest
+from tracetool.measure.fingrav.stitch import Samples, place
 
 from ..invented_gpu import PARTS, SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
 
@@ -83,7 +83,11 @@ def test_means_of_a_sampler_tell_a_run_from_its_first_moment() -> None:
     )
     at_s = np.arange(0.013, 3.9, 0.0013)
     samples = Samples(at_s, {"total": steps.mean(at_s, 0.01)}, 0.01, 1.3e-3)
-    trend = fine_profile(in_runs(start_s, start_s + 4.999e-3), samples).run_trend
+    executions = in_runs(start_s, start_s + 4.999e-3)
+    placed = place(samples, executions)
+    inside = np.ones(len(start_s), np.bool_)
+    golden_samples = GoldenSamples(executions, samples, placed, inside, 0, 11, 51, 0)
+    trend = _run_trend(golden_samples, np.ones(executions.runs, np.bool_))
     assert trend.power_w == pytest.approx(np.full(len(trend.power_w), 300.0), rel=0.01)
     assert (trend.time_s[0], trend.time_s[-1]) == pytest.approx((0.0, 0.06), abs=1e-5)
     assert trend.sample_time_s.min() >= 0.005  # the middle of a whole mean
