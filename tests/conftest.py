@@ -21,7 +21,7 @@ NIGHTLY = "TRACETOOL_RANDOM" in os.environ
 # a busy machine takes any time over an example
 # One commit, one verdict: examples are the same in every run, and new ones are drawn by `make fuzz`.
 settings.register_profile(
-    "patient", deadline=None, derandomize=not NIGHTLY, max_examples=100 if NIGHTLY else 40
+    "patient", deadline=None, derandomize=not NIGHTLY, max_examples=100 if NIGHTLY else 25
 )
 settings.load_profile("patient")
 
@@ -122,6 +122,32 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         return subprocess.CompletedProcess(words, code, out, err)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def each_run_opened_once() -> Iterator[None]:
+    """Let commands of a module that open the same run share it and what it holds worked out.
+
+    For tests of what is printed: a run that was written anew is another.
+    """
+    from tracetool.tables.run import Run
+
+    opened: dict[tuple[object, ...], Run] = {}
+    open_run = Run.open.__func__  # type: ignore[attr-defined]
+
+    def open_once(cls: type[Run], path: str | os.PathLike[str]) -> Run:
+        folder = Path(path).resolve()
+        if not (folder / "run.json").is_file():
+            return open_run(cls, path)  # type: ignore[no-any-return]
+        state = (folder / "run.json").stat()
+        key = (cls, os.fspath(path), folder, state.st_ino, state.st_mtime_ns)
+        if key not in opened:
+            opened[key] = open_run(cls, path)
+        return opened[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "open", classmethod(open_once))
+        yield
 
 
 @pytest.fixture

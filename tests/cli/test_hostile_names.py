@@ -18,6 +18,8 @@ from tracetool.cli.app import run as command
 from tracetool.cli.safe_output import guarded_streams
 from tracetool.report.sentences import cell_width
 
+pytestmark = pytest.mark.usefixtures("each_run_opened_once")
+
 KERNELS = (
     "::set-output name=x::gemm\u202e\u2066 <b>",
     "=cmd|' /C calc'!A0 ##[error]forged ##vso[task.complete]",

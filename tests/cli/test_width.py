@@ -111,6 +111,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
     return made
 
 
+@pytest.mark.usefixtures("each_run_opened_once")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_fits_every_width(
     command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

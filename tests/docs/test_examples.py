@@ -76,7 +76,7 @@ def test_a_line_is_one_the_tool_takes(page: str, line: str) -> None:
     _parsed(line)
 
 
-@pytest.mark.usefixtures("fleet_here")
+@pytest.mark.usefixtures("fleet_here", "each_run_opened_once")
 @pytest.mark.parametrize(("page", "line"), RUN, ids=[f"{p}: {x}" for p, x in RUN])
 def test_a_line_runs(page: str, line: str, folder: Path, command: Tool) -> None:
     done = command(*shlex.split(line)[1:], cwd=folder)
@@ -108,7 +108,7 @@ def test_commands_within_sentences_are_there() -> None:
     assert checked > 50
 
 
-@pytest.mark.usefixtures("fleet_here")
+@pytest.mark.usefixtures("fleet_here", "each_run_opened_once")
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if blocks(p.read_text("utf-8"), "python")], ids=lambda p: p.name
 )

@@ -103,7 +103,7 @@ class Reader:
         return printed
 
 
-@pytest.mark.usefixtures("fleet_here")
+@pytest.mark.usefixtures("fleet_here", "each_run_opened_once")
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path, command: Tool) -> None:
     reader = Reader(REFRESH.scratch(tmp_path), command)
