@@ -18,13 +18,8 @@ WINDOW = "2000"
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("large")
-    return tt.ingest(
-        SAMPLES / "h100_training.sqlite",
-        SAMPLES / "h100_training_power.csv",
-        out=folder / "training.tracetool",
-    )
+def training(sample_run: Path) -> Run:
+    return tt.open(sample_run)
 
 
 @pytest.fixture
