@@ -28,7 +28,7 @@ NOT_HERE = {
     "nsys-rep": "nsys: tests/sources",
     "activity.csv": "a log and its activities on one clock: tests/measure",
     "campaign.tracetool": "a campaign as a run: tests/measure/fingrav",
-    "gemm.tracetool gemv.tracetool": "campaigns as runs: tests/measure/fingrav",
+    "gemv.tracetool": "campaigns of a kernel each: tests/measure/fingrav",
     "serving.tracetool": "a server's run: tests/api",
     "my-gpu.toml": "a sensor identified before: tests/measure",
     "--check": "the extra torch: tests/forecast",
