@@ -196,6 +196,23 @@ XML = "".join(
     for i, w in enumerate(WATTS)
 )
 
+#: As nvidia-smi of driver 580 prints.
+SMI_TABLE = "".join(
+    f"Mon Jan  5 05:00:0{i} 2026       \n"
+    f"+{'-' * 89}+\n"
+    "| NVIDIA-SMI 580.105.08             Driver Version: 580.105.08     CUDA Version: 13.0     |\n"
+    f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+\n"
+    "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
+    "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
+    "|                                         |                        |               MIG M. |\n"
+    f"|{'=' * 41}+{'=' * 24}+{'=' * 22}|\n"
+    "|   0  NVIDIA H100 80GB HBM3          On  |   00000000:97:00.0 Off |                    0 |\n"
+    f"| N/A   28C    P0            {w:4.0f}W /  700W |       0MiB /  81559MiB |     97%      Default |\n"
+    "|                                         |                        |             Disabled |\n"
+    f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+\n\n"
+    for i, w in enumerate(WATTS)
+)
+
 
 @dataclass(frozen=True)
 class Log:
@@ -226,6 +243,7 @@ LOGS = (
     Log("power_csv", "gpus.csv", A_LINE_EACH, "utc"),
     Log("power_csv", "counter.csv", COUNTER, "utc", watts=(), energy=(100.0, 200.0, 300.0), offset_s=0),
     Log("prometheus", "range.json", PROMETHEUS, "utc", clock_mhz=1410),
+    Log("nvidia_smi_table", "smi.log", SMI_TABLE, "local", offset_s=0),
     Log("nvidia_smi_xml", "smi.xml", XML, "local", clock_mhz=1410, offset_s=0),
     Log(
         "codecarbon",

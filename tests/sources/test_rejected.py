@@ -66,7 +66,7 @@ def _second_value(log: Log, value: str) -> str:
     """Return a log whose second reading is something else; its counter where it has no power."""
     for written in ("110.000", "110.00", "110.0", "110", "110000", "200000"):
         for before, after in (
-            (" ", " "), (",", "\n"), (",", ","), ('"', '"'), (">", " "), (" ", ","), (" ", "\n"),
+            (" ", " "), (",", "\n"), (",", ","), ('"', '"'), (">", " "), (" ", ","), (" ", "\n"), (" ", "W"),
             ("\t", "\t"),
         ):  # fmt: skip
             if f"{before}{written}{after}" in log.text:

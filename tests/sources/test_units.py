@@ -124,8 +124,8 @@ LOGS: dict[str, Callable[[Sequence[float]], str]] = {
 }  # fmt: skip
 #: Formats that hold power alone or energy alone.
 WITHOUT = {
-    "nvidia_smi_dmon", "nvidia_smi_xml", "perf_stat", "pmt", "powercap", "powersensor3", "slurm_energy",
-    "srt_slurm", "turbostat", "zeus_windows",
+    "nvidia_smi_dmon", "nvidia_smi_table", "nvidia_smi_xml", "perf_stat", "pmt", "powercap", "powersensor3",
+    "slurm_energy", "srt_slurm", "turbostat", "zeus_windows",
 }  # fmt: skip
 
 
