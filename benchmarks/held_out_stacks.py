@@ -80,7 +80,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
         if not known and not known_by_source(every):
             low, high = (in_other_library(side, bands.other_library) for side in (low, high))
         inside[places], width[places] = (off >= low) & (off <= high), high - low
-        alone.append(len(every) == 1)
+        alone.append(len(every) == 1 and every[0].basis != "prior")
         stood_for.append(any(ANOTHER_KERNEL in one.basis for one in every))
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(

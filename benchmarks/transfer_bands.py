@@ -60,7 +60,7 @@ class Scored:
     implementation: str
     set_name: str  # of its coefficients
     seen: bool  # whether a GPU of the architecture was fitted
-    single: bool  # whether one implementation answered
+    single: bool  # whether one implementation answered, by coefficients that were fitted elsewhere
     stood_for: bool  # whether another kernel answered than the one that ran
     scale: float  # of its bounds where its GPU was not measured; 0 where no law of it tells
     error: Floats  # ln(measured / predicted)
@@ -139,7 +139,10 @@ def enough(cells: Sequence[Scored]) -> bool:
 
 
 def tells_elsewhere(one: Scored) -> bool:
-    """Return whether a cell tells how far a kernel is off on a GPU nobody measured it on."""
+    """Return whether a cell tells how far a kernel is off on a GPU nobody measured it on.
+
+    Kernels whose coefficients are those of source say nothing of fits that are carried over.
+    """
     left_out = one.setting == "gpu" or (one.setting == "architecture" and not one.seen)
     return left_out and one.single and not one.stood_for and one.scale > 0.0
 
