@@ -13,6 +13,7 @@ from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, post
 from tracetool.calibrate.law_fit import LawFit, LawRows, best_choices
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.attention.tile_sizes import TENSOR_TILES
 from tracetool.families.implementations import implementations
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
@@ -152,6 +153,29 @@ def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) ->
     assert {k for k in free if told[k] < 0.15} == fit.from_prior & set(free)
     assert "launch_us" not in fit.from_prior
     assert 0 < len(fit.from_prior) < len(fit.low)
+
+
+def test_few_rows_begin_where_a_prediction_of_the_new_gpu_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of kernels nobody measured in tensor memory source states the tiles: they stand beside those fitted."""
+    law, gpu = laws()["prefill"], load_gpu("b200-sxm")
+    (one,) = (one for one in implementations("prefill") if one.name == "trtllm-torch-flow")
+    own = {"by_architecture": {"hopper": one.laws["prefill"].by_architecture["hopper"]}}
+    fitted = replace(one.laws["prefill"], gpus={"h100-sxm": 100, "h200-sxm": 100}, **own)
+    hopper = replace(one, laws={"prefill": fitted})
+    layers = {"q_len": np.geomspace(64, 8192, 6), "heads": np.full(6, 16.0), "head_dim": np.full(6, 128.0)}
+    texts = {"phase": "prefill", "stack": "trtllm", "implementation": max(one.names)}
+    columns = layers | {k: np.full(6, v, dtype=object) for k, v in texts.items()}
+    rows = OperatorColumns(np.full(6, "attention", dtype=object), columns)
+    data = LawRows(rows, np.full(6, 1e-4), np.full((6, 1), gpu.clock_boost_mhz * 1e6), np.arange(6))
+    begun: list[Mapping[str, float]] = []
+
+    def fit_near(*given: object, **settings: object) -> dict[str, float]:
+        begun.append(given[2])  # type: ignore[arg-type]
+        return dict(begun[-1])
+
+    monkeypatch.setattr(few_rows, "fit_near", fit_near)
+    few_rows.fit_few(law, data, gpu, {}, law.spread, (hopper,))
+    assert {TENSOR_TILES} < {start["by_head"] for start in begun}
 
 
 def test_a_hundred_rows_begin_where_they_are_told_best(
