@@ -341,9 +341,10 @@ def test_what_fills_a_tile_is_worth_half_as_much_again_where_pairs_of_sms_multip
         "l2_efficiency": 1.2,
         "port_efficiency": 0.8,
         "tensor_efficiency": 0.9,
+        "dram_efficiency": 0.8,
     }
     told = paced(law, values, b200, hopper, hopper)
-    assert [told[name] / values[name] for name in values] == pytest.approx([1.5, 1.5, 1.5, 1.0])
+    assert [told[name] / values[name] for name in values] == pytest.approx([1.5, 1.5, 1.5, 1.0, 1.0])
     assert paced(law, values, b200, [*hopper, b200], hopper) == values
     assert paced(law, values, load_gpu("rtx-5090"), hopper, hopper)["port_efficiency"] == 0.8
 

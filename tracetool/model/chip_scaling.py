@@ -155,8 +155,8 @@ def paced(
         elif prior.pace == "one_l2" and gains_one_l2:
             changed[name] = max(value, _ONE_L2_HIT)
         elif prior.pace in _OF_TENSOR_MEMORY and paired != 1.0:
-            more = value * paired if prior.pace == "pairs" else prior.value
-            changed[name] = min(more, 1.0) if prior.high <= 1.0 else more
+            in_pairs = value * paired if prior.pace == "pairs" else prior.value
+            changed[name] = min(in_pairs, 1.0) if prior.high <= 1.0 else in_pairs
         elif prior.pace == "dram":
             changed[name] = min(value * of_peak, max(prior.high, value))
         elif name.endswith(_OF_MEMORY) and more != 1.0:
