@@ -182,17 +182,23 @@ def coefficients_on(
 
 
 def _source_coefficients(
-    law: Law, values: Mapping[str, float], one: Implementation, architecture: str, measured: str
+    law: Law, values: Mapping[str, float], one: Implementation, architecture: str, measured: str, library: str
 ) -> dict[str, float]:
     """Return the coefficients that public source states for an implementation on an architecture.
 
     Sizes and habits take the place of those measured; of other coefficients what source states is in them
-    already, but for what differs from the architecture ``measured``.
+    already, but for what differs from the architecture ``measured``. What its own library's host code adds
+    where it was not measured is none of another ``library`` that calls the kernel.
     """
     called = max(one.names, default="")
     target, reference = (
         host_of(law, one.stack, called, place, elsewhere=True) for place in (architecture, measured)
     )
+    if library not in {one.stack, ""}:
+        own_host = host_of(law, one.stack, called, architecture)
+        target = {
+            name: entry for name, entry in target.items() if not entry[0] or own_host.get(name) == entry
+        }
     stated = {}
     for name, (factor, more) in target.items():
         prior = law.priors[name]
@@ -254,7 +260,9 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     if alike:
         values = unhidden(law, values, gpu, measured)
     else:
-        stated = _source_coefficients(law, values, one, gpu.architecture, nearest[0].architecture)
+        stated = _source_coefficients(
+            law, values, one, gpu.architecture, nearest[0].architecture, library_of(stack)
+        )
         one_program = "triton" in one.name
         values = paced(law, values | stated, gpu, measured, nearest, one_program=one_program) | stated
         values = beside_parent(
