@@ -328,28 +328,28 @@ def test_a_borrowed_kernel_runs_under_the_host_code_of_the_library_that_calls_it
     assert borrowed.coefficients["pass_factor"] == pytest.approx(at_home["pass_factor"] - 1.0)
 
 
-def test_what_a_librarys_host_adds_where_it_was_not_measured_is_no_other_librarys() -> None:
-    """SGLang packs DeepGEMM's scales in four kernels of each call; TensorRT-LLM as it quantizes and loads."""
+@pytest.mark.parametrize("measured", [False, True])
+@pytest.mark.parametrize("library_known", [False, True])
+def test_what_a_librarys_own_host_adds_is_no_other_librarys(measured: bool, library_known: bool) -> None:
+    """SGLang packs DeepGEMM's scales in four kernels of each call; TensorRT-LLM as it quantizes and loads.
+
+    It is in times that were measured, too.
+    """
     law, b200 = laws()["gemm_fp8_block"], load_gpu("b200-sxm")
-    elsewhere = []
-    for one in implementations(law.name):
-        if one.name == "sglang-deepgemm-gemm-nt-f8f8bf16":
-            fitted = one.laws[law.name]
-            gpus = {name: rows for name, rows in fitted.gpus.items() if name != b200.name}
-            by_architecture = {"hopper": fitted.by_architecture["hopper"]}
-            fitted = replace(fitted, gpus=gpus, by_architecture=by_architecture)
-            elsewhere.append(replace(one, laws={law.name: fitted}))
-        elif one.name == "trtllm-torch-flow":
-            elsewhere.append(one)
-    launches = {}
-    for stack, name in (
-        ("sglang 0.5.14", "sglang_deepgemm_gemm_nt_f8f8bf16"),
-        ("trtllm 1.3.0rc20", "deepgemm"),
-    ):
-        [member] = members(law, b200, stack, name, tuple(elsewhere))
-        assert member.name == "sglang-deepgemm-gemm-nt-f8f8bf16"
-        launches[stack] = member.coefficients["launch_us"]
-    assert launches["sglang 0.5.14"] == pytest.approx(launches["trtllm 1.3.0rc20"] + 4.0 * NEXT_US)
+    by_name = {one.name: one for one in implementations(law.name)}
+    packing, other = by_name["sglang-deepgemm-gemm-nt-f8f8bf16"], by_name["trtllm-torch-flow"]
+    if not measured:
+        fitted = packing.laws[law.name]
+        gpus = {name: rows for name, rows in fitted.gpus.items() if name != b200.name}
+        by_architecture = {"hopper": fitted.by_architecture["hopper"]}
+        hopper = replace(fitted, gpus=gpus, by_architecture=by_architecture)
+        packing = replace(packing, laws={law.name: hopper})
+    known = (packing, other) if library_known else (packing,)
+    [own] = members(law, b200, "sglang 0.5.14", "sglang_deepgemm_gemm_nt_f8f8bf16", known)
+    candidates_there = members(law, b200, "trtllm 1.3.0rc20", "deepgemm", known)
+    [borrowed] = (one for one in candidates_there if one.name == own.name == packing.name)
+    packed, alone = own.coefficients["launch_us"], borrowed.coefficients["launch_us"]
+    assert packed == pytest.approx(alone + 4.0 * NEXT_US)
 
 
 def test_what_a_library_runs_untuned_serves_no_other() -> None:

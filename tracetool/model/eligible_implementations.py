@@ -87,7 +87,7 @@ def members(
     if chosen and not is_known(law.name, stack, available):  # no version of another library is meant
         # kernels that only their library has, as its source states, say nothing of others'
         anyones = tuple(one for one in chosen if not habits_of(law, one.stack, gpu.architecture)) or chosen
-        ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
+        ran = tuple(_member(law, gpu, one, bands, "", library) for one in anyones)
         return of_unknown(law, ran, gpu.architecture, stack, called, share, available)
     ran = tuple(
         _standing_for(called, law, gpu, one, _member(law, gpu, one, bands, stack), bands) for one in chosen
@@ -195,10 +195,8 @@ def _source_coefficients(
         host_of(law, one.stack, called, place, elsewhere=True) for place in (architecture, measured)
     )
     if library not in {one.stack, ""}:
-        own_host = host_of(law, one.stack, called, architecture)
-        target = {
-            name: entry for name, entry in target.items() if not entry[0] or own_host.get(name) == entry
-        }
+        added = _added_by_own_host(law, one, architecture)
+        target = {name: entry for name, entry in target.items() if name not in added}
     stated = {}
     for name, (factor, more) in target.items():
         prior = law.priors[name]
@@ -211,6 +209,18 @@ def _source_coefficients(
             ):  # a form that is stated where it was measured holds none of what is added elsewhere
                 stated[name] = values.get(name, prior.value) + more - already
     return stated
+
+
+def _added_by_own_host(law: Law, one: Implementation, architecture: str) -> dict[str, float]:
+    """Return the terms by which the host code of a kernel's own library alone is longer on an architecture.
+
+    They are those that source states of the library's own calls where these were not measured.
+    """
+    called = max(one.names, default="")
+    calls, kernels = (host_of(law, one.stack, called, architecture, elsewhere=own) for own in (True, False))
+    return {
+        name: more for name, (factor, more) in calls.items() if factor and kernels.get(name) != (factor, more)
+    }
 
 
 def _terms_of_measured_alone(
@@ -233,7 +243,10 @@ def _of_parent(law: Law, fitted: FittedLaw, gpu: Gpu) -> dict[str, float]:
     return paced(law, values, gpu, measured, nearest)
 
 
-def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
+def _member(
+    law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str, caller: str = ""
+) -> Member:
+    """Return an implementation on a GPU, called by a stack or by a library without measurements."""
     fitted = one.laws[law.name]
     wider = (
         bands.other_version if bands is not None and other_version(fitted, stack, gpu.architecture) else 1.0
@@ -254,15 +267,19 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     )
     values = coefficients_on(law, fitted, gpu.architecture, stack, there_alone)
     values |= choices_of_version(law, one, stack)
+    caller = caller or library_of(stack)
+    if caller not in {one.stack, ""}:
+        added = _added_by_own_host(law, one, gpu.architecture if alike else nearest[0].architecture)
+        for name, more in added.items():
+            prior = law.priors[name]
+            values[name] = max(values.get(name, prior.value) - more, prior.low)
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows and not fitted.lent_by:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
     if alike:
         values = unhidden(law, values, gpu, measured)
     else:
-        stated = _source_coefficients(
-            law, values, one, gpu.architecture, nearest[0].architecture, library_of(stack)
-        )
+        stated = _source_coefficients(law, values, one, gpu.architecture, nearest[0].architecture, caller)
         one_program = "triton" in one.name
         values = paced(law, values | stated, gpu, measured, nearest, one_program=one_program) | stated
         values = beside_parent(
