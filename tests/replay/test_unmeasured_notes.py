@@ -95,7 +95,7 @@ def test_a_cache_format_nobody_measured_is_no_calibration(phase: str, q_len: int
     assert known[0].startswith("calibrated")
     assert of_eight_bits[0].startswith("transferred from")
     assert of_eight_bits[0].endswith("another format")
-    assert of_eight_bits[1] < 0.65
+    assert of_eight_bits[1] < 0.9 * known[1]
     assert of_eight_bits[2] > 1.6
     if stack == "vllm":
         assert _predicted("h100-sxm", **row, kv_dtype="fp8")[0] == "calibrated: vllm-flash-attn-fa3"
