@@ -64,9 +64,8 @@ def test_a_coefficient_is_told_by_rows_that_took_a_share_of_its_variance(
     law = laws()["decode"]
     stays, moved = [name for name, one in law.priors.items() if one.fitted][:2]
     values = {name: one.value for name, one in law.priors.items()}
-    monkeypatch.setattr(
-        few_rows, "_best", lambda *_: (values, {stays: 0.93 * few_rows._SD, moved: 0.9 * few_rows._SD})
-    )
+    shrunk = {stays: (0.93 * few_rows._SD, few_rows._SD), moved: (0.9 * few_rows._SD, few_rows._SD)}
+    monkeypatch.setattr(few_rows, "_best", lambda *_: (values, shrunk))
     monkeypatch.setattr(few_rows, "_held_out", lambda *_: np.zeros(5))
     rows = every_family()["attention decode"].take(np.zeros(5, np.int64))
     data = LawRows(rows, np.ones(5), np.full((5, 1), 1e9), np.arange(5))
