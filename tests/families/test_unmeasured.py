@@ -503,9 +503,10 @@ def test_a_library_writes_its_cache_before_borrowed_kernels_as_before_its_own() 
     """What its host code takes is told by its own kernels, and by its source where none was measured."""
     law, tells = laws()["prefill"], laws()["prefill"].host_tells
     every = {one.name: one for one in implementations("prefill")}
-    lent, own = every["trtllm-torch-flow"], every["vllm-flash-attn-fa3"]
+    borrowed, own = every["trtllm-torch-flow"], every["vllm-flash-attn-fa3"]
     hopper = replace(
-        lent, laws={"prefill": replace(lent.laws["prefill"], by_architecture={}, gpus={"h100-sxm": 9})}
+        borrowed,
+        laws={"prefill": replace(borrowed.laws["prefill"], by_architecture={}, gpus={"h100-sxm": 9})},
     )
     called = "vllm_flashinfer_trtllmprefill"
     told, by_source = (

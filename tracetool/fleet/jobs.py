@@ -31,9 +31,11 @@ _TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log")
 #: Ends of names of traces' operators, which are read beside them.
 _OPERATORS: Final = (".et",)
 _JSON: Final = (".json", ".json.gz")
-#: JSON files whose names differ in digits alone: of more than these the first tells what all are.
+#: JSON files whose names differ in digits alone: of more than these the first tells what all are. [1] For
+#: speed: each is opened.
 _OPENED_ALIKE: Final = 8
-#: JSON files of a folder that are opened; the rest are traces, as ranks of one job in a bucket are.
+#: JSON files of a folder that are opened; the rest are traces, as ranks of one job in a bucket are. [1] For
+#: speed.
 _OPENED: Final = 256
 #: Words in the names of power logs, which go with the traces beside them.
 _LOGS: Final = (

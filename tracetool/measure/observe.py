@@ -71,10 +71,7 @@ class Observation:
     timeline: Timeline  # moved to the log
     window_sd_s: float = 0.0  # standard deviation of the sensor's window, given the log [s]
     placement: Placement | None = None  # posterior of offset and window where they were fitted together
-    grid: tuple[float, float] = (
-        0.0,
-        0.0,
-    )  # delay of readings after their stamps, and its standard deviation [s]
+    grid: tuple[float, float] = (0.0, 0.0)  # delay of readings after their stamps, standard deviation [s]
 
     def levels(
         self, offset_s: float = 0.0, ratio: Floats | None = None, like: Levels | None = None
@@ -196,9 +193,7 @@ def _grid_error(
     off_s, open_s = alignment.offset_s - around_s, readings.grid_sd_s
     if open_s <= 0.0:
         return 0.0, 0.0
-    if abs(off_s) > _FAR * float(
-        np.hypot(open_s, clock_sd_s)
-    ):  # another clock: it tells nothing of the place
+    if abs(off_s) > _FAR * float(np.hypot(open_s, clock_sd_s)):  # clocks that differ: the delay stays open
         return 0.0, open_s
     share = open_s**2 / (open_s**2 + clock_sd_s**2)
     most_s = 0.5 * SQRT12 * open_s  # evenly likely within a poll

@@ -114,7 +114,7 @@ def _measured_host(
     law: Law, library: str, architecture: str, available: tuple[Implementation, ...] | None
 ) -> dict[str, float]:
     """Return the host code that a library's own kernels tell: that with most rows on the nearest GPU."""
-    every = available or implementations(law.name) if law.host_tells else ()
+    every = (available or implementations(law.name)) if law.host_tells else ()
     nearest = [
         (architecture_distance(load_gpu(name).architecture, architecture), -rows, one.name, one, name)
         for one in every

@@ -31,7 +31,7 @@ from tracetool.tables.schema import load_schema
 
 #: Kind of the sentences: steady power, as in the figures of FinGraV.
 _KIND: Final = "ssp"
-#: Shares of components that differ by less in sum are called alike. [1]
+#: Shares of components that differ by less in sum are called alike. [1] A prior.
 _ALIKE: Final = 0.05
 
 

@@ -26,7 +26,7 @@ from tracetool.report.sentences import shorten_names
 _SAID: Final = {"sse": "steady execution (SSE)", "ssp": "steady power (SSP)"}
 _COLORS: Final = {"sse": MODEL, "ssp": MEASURED}
 _MARKERS: Final = {"sse": "circle", "ssp": "square"}
-#: Kernels with a line each over the time of an execution; means are drawn of all.
+#: Kernels with a line each over the time of an execution; means are drawn of all. [1] For legibility.
 _MOST_LINES: Final = 9
 
 
