@@ -53,6 +53,16 @@ def test_a_library_nobody_measured_meets_latents_as_its_source_says() -> None:
     assert all(one.coefficients.get("absorbed_queries", 0.0) == 0.0 for one in borrowed)
 
 
+def test_a_library_whose_source_shows_its_kernel_runs_no_other() -> None:
+    # TensorRT-LLM's short convolution is a CUDA kernel of its own; whose kernels LMDeploy runs is not stated
+    law = laws()["conv1d"]
+    every = tuple(one for one in implementations(law.name) if one.stack != "trtllm")
+    stated = members(law, H100, "trtllm", "", every)
+    assert len(stated) == 1 and known_by_source(stated)
+    open_to_any = members(law, H100, "lmdeploy", "", every)
+    assert len(open_to_any) > 1 and any("priors" in one.name for one in open_to_any)
+
+
 def test_what_source_tells_of_a_name_or_an_architecture_goes_before_what_it_tells_of_a_library() -> None:
     law = laws()["mla_prefill"]
     by_name = {

@@ -44,12 +44,14 @@ def of_unknown(
 ) -> tuple[Member, ...]:
     """Return the kernels an unmeasured library may have run; ``share`` of the weight is on unmeasured ones.
 
-    Its kernel is that of its public source, or one of the others' with the host code of its source about it.
+    Its kernel is that of its public source, whose band holds what may differ, or else one of the others' with
+    the host code of its source about it.
     """
     library = library_of(stack)
     if source_values := habits_of(law, library, architecture):
         title = f"{law.name} of {library} by its source"
-        ran = (Member(title, source_values, _BY_SOURCE, "prior", 1.0, library=library),)
+        by_source = Member(title, source_values, _BY_SOURCE, "prior", 1.0, library=library)
+        return in_library(law, (by_source,), architecture, stack, called, available)
     ran = in_library(law, ran, architecture, stack, called, available)
     if not share:
         return ran
