@@ -48,6 +48,13 @@ def test_energies_are_predicted_and_the_note_says_why(stuck: tt.Run) -> None:
         assert "check-power" in said(notes)[0]
 
 
+def test_attribute_says_so_before_the_joules(stuck: tt.Run, capsys: pytest.CaptureFixture[str]) -> None:
+    tt.attribute(stuck).show()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith(f"note: {STUCK}")
+    assert printed.count("power log is unusable") == 1
+
+
 def test_diff_names_the_log_beside_its_figures(stuck: tt.Run) -> None:
     against = tt.diff(stuck)
     assert not against.accuracy.measured

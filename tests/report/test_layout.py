@@ -16,7 +16,15 @@ from tracetool.core.number_text import number
 from tracetool.report.columns import show_columns
 from tracetool.report.console import show_table
 from tracetool.report.layout import Table, fit, rank_of
-from tracetool.report.sentences import compact, open_console, say, shorten_names, stated_width, wrapped
+from tracetool.report.sentences import (
+    compact,
+    open_console,
+    say,
+    shorten_names,
+    stated_width,
+    with_short_names,
+    wrapped,
+)
 
 
 def _printed(thing: Any, width: int) -> list[str]:
@@ -77,6 +85,10 @@ def test_the_name_gets_the_width_that_is_left() -> None:
 def test_names_that_differ_stay_different() -> None:
     names = [f"ampere_bf16_s16816gemm_{'a' * 40}_stages_{i}_{'b' * 40}_tn" for i in range(9)]
     assert len(set(shorten_names(names, 20))) == 9
+    far = [f"gemm_{'a' * 40}_{i}_{'b' * 40}_{j}_{'c' * 40}" for i in range(3) for j in range(3)]
+    assert len(set(shorten_names(far, 20))) == 9, "some differ near the start, some near the end"
+    told = with_short_names(f"{far[0]} became {far[1]}", far[:2], 20)
+    assert len(set(told.split(" became "))) == 2 and len(told) <= 48
 
 
 @given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=6), st.integers(4, 40))

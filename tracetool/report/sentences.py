@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -47,22 +46,63 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
     shortened = {
         n: n if cell_width(n) <= width else cut_middle(compact(n), width) for n in dict.fromkeys(names)
     }
-    counts = Counter(shortened.values())
-    clashes: dict[str, list[str]] = {}
-    for name, short in shortened.items():
-        if counts[short] > 1:
-            clashes.setdefault(short, []).append(name)
-    for group in clashes.values():
-        full_names = [compact(n) for n in group]
-        if len(set(full_names)) < len(full_names):  # they differ in what is left out
-            full_names = list(group)
-        first, last = min(full_names), max(full_names)
-        same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-        lead = max(width // 4, 1)
-        for name, full_name in zip(group, full_names, strict=True):
-            differing = full_name[max(same, lead) :]
-            shortened[name] = full_name[:lead] + "…" + cut_middle(differing, width - lead - 1)
+    for group in _alike(shortened):
+        full_names = {name: compact(name) for name in group}
+        if len(set(full_names.values())) < len(group):  # they differ in what is left out
+            full_names = {name: name for name in group}
+        shortened.update(_told_apart(full_names, max(width // 4, 1), width))
     return [shortened[n] for n in names]
+
+
+def _alike(shortened: Mapping[str, str]) -> list[list[str]]:
+    """Return the groups of names that are shortened to one."""
+    groups: dict[str, list[str]] = {}
+    for name, short in shortened.items():
+        groups.setdefault(short, []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _told_apart(full_names: Mapping[str, str], kept: int, width: int, begin: str = "") -> dict[str, str]:
+    """Return the short names of a group: how all begin, and what follows where the first of them differ.
+
+    Those still alike show the first few letters there, then what follows where they differ in turn.
+
+    Parameters
+    ----------
+    full_names : dict of str to str
+        What is left of each name after ``begin``, alike in all.
+    kept : int
+        Letters of it that are kept whether or not they differ.
+    """
+    rests = sorted(full_names.values())
+    same = next(
+        (i for i, (a, b) in enumerate(zip(rests[0], rests[-1], strict=False)) if a != b), len(rests[0])
+    )
+    start = max(same, kept)
+    told = {}
+    for name, rest in full_names.items():
+        short = begin + rest[:kept] + "…"
+        told[name] = short + cut_middle(rest[start:], width - cell_width(short))
+    few = max(width // 8, 1)
+    for group in _alike(told):
+        shared = begin + full_names[group[0]][:kept] + "…"
+        if len(group) < len(full_names) and width - cell_width(shared) > few + 2:
+            further = {name: full_names[name][start:] for name in group}
+            told.update(_told_apart(further, few, width, shared))
+    return told
+
+
+def with_short_names(text: str, names: Iterable[str], width: int) -> str:
+    """Return a sentence with the names in it of at most ``width`` columns, different ones still different.
+
+    >>> two = ["a_kernel_of_60_rows", "a_kernel_of_61_rows"]
+    >>> with_short_names("a_kernel_of_60_rows for a_kernel_of_61_rows", two, 12)
+    'a_k…0_rows for a_k…1_rows'
+    """
+    distinct = sorted(sorted(set(names)), key=len, reverse=True)  # a name may hold a shorter one
+    for name, short in zip(distinct, shorten_names(distinct, width), strict=True):
+        text = text.replace(name, short)
+    return text
 
 
 def cut_middle(text: str, width: int) -> str:

@@ -9,7 +9,7 @@ from tracetool.replay.diagnosis.findings import Finding
 from tracetool.report.pictures.causes import cause_colors, causes_picture
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, legend_html, line_html, picture_html, table_html
-from tracetool.report.sentences import compact, cut_middle
+from tracetool.report.sentences import with_short_names
 
 #: Most letters of a kernel's name in a sentence; the table of kernels has it whole. [letters]
 _NAME = 60
@@ -46,7 +46,4 @@ def diagnosed(page: RunPage) -> Section | None:
 def _shorter(text: str, finding: Finding) -> str:
     """Return a sentence of a finding with the names of kernels in it cut."""
     names = {str(row["name"]) for row in finding.evidence if row.get("name")}
-    for name in sorted(names, key=len, reverse=True):
-        if len(name) > _NAME:
-            text = text.replace(name, cut_middle(compact(name), _NAME))
-    return text
+    return with_short_names(text, names, _NAME)

@@ -73,8 +73,14 @@ _WAITED = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j")
 def print_attributed(
     attribution: Attribution, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
 ) -> None:
-    """Print the energy of the run and its scopes, the classes that ran, the windows and the notes."""
+    """Print the energy of the run and its scopes, the classes that ran, the windows and the notes.
+
+    That a log is unusable comes before the energies it gives.
+    """
     screen = open_console()
+    first = 1 if attribution.verdict else 0  # its verdict is the first of the notes
+    for note in attribution.notes[:first]:
+        say(screen, f"note: {note}")
     say(screen, scopes_line(attribution.scopes) or "Measured energy (90 % interval)")
     ran = attribution.energy.filter(pl.col("duration_ns") > 0).sort(
         "energy_j", descending=True, nulls_last=True
@@ -92,7 +98,7 @@ def print_attributed(
         show_table(windows, title="windows", headers=prices, limit=10, console=screen)
     whole_run = [attribution.scopes["run"]] if "run" in attribution.scopes else []
     print_tariff(tariff, pl.DataFrame(tariff.priced_records(whole_run)))
-    for note in attribution.notes:
+    for note in attribution.notes[first:]:
         say(screen, f"note: {note}")
     for path in written:
         say(screen, f"wrote {path}")

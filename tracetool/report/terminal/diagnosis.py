@@ -12,7 +12,7 @@ import polars as pl
 from tracetool.core import escape
 from tracetool.core.number_text import number
 from tracetool.report.console import show_table
-from tracetool.report.sentences import compact, cut_middle, open_console
+from tracetool.report.sentences import open_console, with_short_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -120,7 +120,4 @@ def say_plain(screen: Console, text: str, style: str = "", indent: str = "  ") -
 
 def _shorter(text: str, names: Sequence[str]) -> str:
     """Return a sentence with the names in it cut."""
-    for name in sorted(set(names), key=len, reverse=True):
-        if len(name) > _NAME:
-            text = text.replace(name, cut_middle(compact(name), _NAME))
-    return escape.terminal(text, 400)
+    return escape.terminal(with_short_names(text, names, _NAME), 400)
