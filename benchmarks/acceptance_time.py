@@ -9,7 +9,7 @@ collectives.py; coefficients counted by pair of an implementation's law and a GP
 fitted for each. Each fit and each result is kept in FOLDER (../acceptance) as it comes: the command goes on
 where it was cut short, and asks nothing anew that it has told unless --rerun is given. --print fits nothing.
 Intervals of a GPU left out rest on the errors of all operators: where some were not asked before, ask for
-the setting gpu again (--rerun). All of it takes hours of a core.
+the setting gpu again (--rerun). All of it takes a quarter of an hour to hours of a core.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ FEW_OPERATORS = ("gemm", "prefill", "decode")
 FEW_LEAST_ROWS = 400
 
 
-#: Operators whose kernels stand for an operator's where nobody measured its own: prefill's for encoders.
-LENT_BY = {"encoder": ("prefill",)}
+#: Operators that share an operator's kernels, or whose kernels stand for its own where nobody measured them:
+#: prefill's for encoders; both kinds of state-space layers run the same short convolutions.
+LENT_BY = {"encoder": ("prefill",), "gdn": ("mamba2",), "mamba2": ("gdn",)}
 
 
 def operator_cells(root: Path, operator: str) -> list[Cell]:
