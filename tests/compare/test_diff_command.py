@@ -76,6 +76,13 @@ def test_single_runs_are_judged_by_the_interval_of_a_stated_prior(
     assert cli("diff", slow, base, "--fail-on", "gemm:time=3%", "--strict")[0] == 0
 
 
+def test_two_gpus_are_both_named_in_the_line_on_what_is_compared(
+    tmp_path: Path, cli: Callable[..., Ran]
+) -> None:
+    sides = [write_folder(tmp_path / f"{gpu}.tracetool", gpu=gpu) for gpu in ("a100-sxm", "h100-sxm")]
+    assert "\na100-sxm and h100-sxm, energies anchored" in cli("diff", *sides)[1]
+
+
 def test_what_straddles_its_limit_exits_0_and_with_strict_1(folders: Path, cli: Callable[..., Ran]) -> None:
     pair = (folders / "base" / "run-0.tracetool", folders / "same" / "run-1.tracetool")
     code, out, _ = cli("diff", *pair, "--fail-on", "energy=2%", "--json")

@@ -134,6 +134,14 @@ def test_another_gpu_is_not_comparable() -> None:
     assert "not comparable" in found.reasons[0]
 
 
+def test_a_limit_between_two_gpus_says_in_every_report_why_it_is_not_judged() -> None:
+    found = changes_view(compare(1.5, "energy=2%", gpu="h100-sxm"))
+    said = {case.name: case.message for case in found.cases if case.group == "whole run"}
+    assert said["energy"].endswith("; the two sides are not comparable (GPU: a100-sxm and h100-sxm)")
+    assert "not comparable" not in said["time"]  # no limit was asked of it
+    assert "not comparable" in annotation_lines(found)[0]
+
+
 def test_causes_sum_to_the_change_of_the_whole() -> None:
     found = compare({"gemm": 1.2, "norm": 0.7})
     energy = found.metrics[0]

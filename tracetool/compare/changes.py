@@ -12,7 +12,7 @@ import polars as pl
 from tracetool.compare.changes_table import change_table
 from tracetool.compare.decomposition import FACTORS
 from tracetool.compare.matched import CAUSES, matched_pairs, model_error_j
-from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, reason
+from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, not_comparable, reason
 from tracetool.compare.scopes import FIGURES, family_figures, scope_figures
 from tracetool.compare.sides import Side
 from tracetool.compare.significance import Criteria, Verdict, effects_of, judge, with_joint_intervals
@@ -204,6 +204,5 @@ def overall(
     )
     reasons = [reason(m) + advice for m in deciding if m.verdict == verdict]
     if differing:
-        differences = "; ".join(f"{k}: {a} and {b}" for k, (a, b) in differing.items())
-        reasons.insert(0, f"the two sides are not comparable ({differences})")
+        reasons.insert(0, not_comparable(differing))
     return verdict, tuple(reasons)

@@ -222,7 +222,8 @@ def diff_sides(
     ratios, clock_notes = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
     notes = [f"{len(base)} base and {counted(len(head), 'head run')}, per {sides[0].unit}", *clock_notes]
     run_notes = dict.fromkeys(n for r in (*base, *head) for n in r.notes)
-    setting = f"{base[0].classes.keys.get('GPU', '?')}, {_BASES[basis]}, per {sides[0].unit}"
+    gpus = " and ".join(dict.fromkeys(r.classes.keys.get("GPU", "?") for r in (*base, *head)))
+    setting = f"{gpus}, {_BASES[basis]}, per {sides[0].unit}"
     return compare_sides(
         sides[0],
         sides[1],

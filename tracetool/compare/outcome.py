@@ -141,3 +141,9 @@ def reason(metric: Metric) -> str:
         else f"; smallest detectable change: {100 * metric.detectable:.1f} %"
     )
     return f"{metric.name}{of} {change}{between}, {stated_limit(metric)}{least}"
+
+
+def not_comparable(differing: Mapping[str, tuple[str, str]]) -> str:
+    """Return the sentence on what the two sides differ in."""
+    differences = "; ".join(f"{k}: {a} and {b}" for k, (a, b) in differing.items())
+    return f"the two sides are not comparable ({differences})"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracetool.compare.outcome import Metric, RunDiff, reason, stated_limit
+from tracetool.compare.outcome import Metric, RunDiff, not_comparable, reason, stated_limit
 from tracetool.compare.pairing import RELATIONS
 from tracetool.compare.significance import Verdict
 from tracetool.core.number_text import counted, number
@@ -285,13 +285,17 @@ def _rows(diff: RunDiff, level: str) -> list[dict[str, Any]]:
 
 
 def _cases(diff: RunDiff, place: str) -> tuple[Case, ...]:
-    """Return a case per judged figure; without a limit the energy is reported, and nothing fails."""
+    """Return a case per judged figure; without a limit the energy is reported, and nothing fails.
+
+    Between sides that are not comparable an interval beyond the limit decides nothing: the message says why.
+    """
+    why_not = f"; {not_comparable(diff.keys)}" if diff.keys else ""
     cases = [
         Case(
             m.scope or "whole run",
             m.name,
             _OUTCOMES[m.verdict] if m.has_limit else "passed",
-            reason(m),
+            reason(m) + (why_not if m.has_limit else ""),
             place,
         )
         for m in diff.metrics
