@@ -113,6 +113,13 @@ def test_names_of_ceilings_lie_outside_the_roofline() -> None:
     assert any("memory" in str(a.axis_label) for a in axes)
 
 
+def test_a_log_scale_of_one_decade_and_more_has_ticks_all_along() -> None:
+    chart = blank((0.06, 4.0), (2.0, 900.0), ("x", "y"), height=300, log=True)
+    ticks = [tick for tick in chart.xaxis[0].ticker.ticks if 0.06 <= tick <= 4.0]
+    assert ticks == [0.1, 0.2, 0.5, 1.0, 2.0]
+    assert not hasattr(chart.yaxis[0].ticker, "ticks"), "wider ones keep the library's"
+
+
 def test_no_name_is_taken_for_a_formula() -> None:
     for opens, closes in (("$$", "$$"), (r"\[", r"\]"), (r"\(", r"\)")):
         assert opens not in plain(f"kernel {opens}x{closes}")

@@ -18,6 +18,7 @@ from tracetool.report.pictures import timeline
 from tracetool.report.pictures.timeline import MOST_MOMENTS, pack_timeline, power_steps
 from tracetool.report.run_html import run_html
 from tracetool.report.sections.kernels import COLUMNS
+from tracetool.report.sections.roofline import roof
 
 SECTIONS = ["where", "timeline", "agreement", "clocks", "roofline", "kernels", "gaps", "provenance"]
 
@@ -122,6 +123,19 @@ def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:
         groups = None if table is None else run.table(table)
         made = parts_by(run.kernels, page.rows, groups, key)
         assert made["energy_j"].sum() == pytest.approx(page.energy_j())
+
+
+def test_no_point_of_the_roofline_rests_on_sizes_taken_from_the_time_itself(tmp_path: Path) -> None:
+    page = make_page(make_run(tmp_path / "r.tracetool"))
+    inferred = pl.when(pl.int_range(pl.len()) < 3).then(pl.lit("anchored only")).otherwise("predicted_from")
+    some = roof(replace(page, rows=page.rows.with_columns(inferred.alias("predicted_from"))))
+    assert some is not None
+    assert re.search(r"Without a point: 3 kernels \([\d.]+ % of the run\) whose shapes", some.intro)
+    assert "Without a point" not in str(roof(page))
+    assert (
+        roof(replace(page, rows=page.rows.with_columns(pl.lit("family rate").alias("predicted_from"))))
+        is None
+    )
 
 
 def test_gaps_and_busy_time_fill_the_span(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ MEASURED: Final = "#c2410c"
 MODEL: Final = "#1d4ed8"
 
 _FONT: Final = "system-ui, sans-serif"
+#: Leading digits of ticks on a log scale of one to two decades, where the library puts them at equal
+#: steps, all in the upper half. [1] By definition.
+_LEADING: Final = (1, 2, 5)
 #: What starts a formula in a text; the formulas' own library is not in the page.
 _FORMULAS: Final = (("$$", "$ $"), ("\\[", "\\ ["), ("\\(", "\\ ("))
 
@@ -79,6 +82,20 @@ def limits(values: Floats, *, log: bool = False, margin: float = 0.05) -> tuple[
     return low - margin * spread, high + margin * spread
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return ticks of a log scale of one to two decades and of those around it, for readers who pan.
+
+    There are none for other scales, where the library's serve.
+
+    >>> [tick for tick in log_ticks(0.06, 4.0) if 0.06 <= tick <= 4.0], log_ticks(1.0, 5.0)
+    ([0.1, 0.2, 0.5, 1.0, 2.0], [])
+    """
+    if not 1.0 <= math.log10(high / low) < 2.0:
+        return []
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    return [float(f"{digit}e{decade}") for decade in decades for digit in _LEADING]
+
+
 def blank(
     x: tuple[float, float],
     y: tuple[float, float] | list[str],
@@ -105,7 +122,7 @@ def blank(
         Which way dragging and Ctrl + wheel move.
     """
     need_bokeh()
-    from bokeh.models import FactorRange, PanTool, PrintfTickFormatter, Range1d, WheelZoomTool
+    from bokeh.models import FactorRange, FixedTicker, PanTool, PrintfTickFormatter, Range1d, WheelZoomTool
     from bokeh.plotting import figure
 
     kind: Literal["log", "linear"] = "log" if log else "linear"
@@ -140,6 +157,9 @@ def blank(
         if log:
             axis.formatter = PrintfTickFormatter(format="%.4g")  # without a precision 0.30000000000000004
             axis.ticker.desired_num_ticks = 4  # over less than two decades more of them would collide
+    for axes, ends in ((chart.xaxis, x), (chart.yaxis, y)) if log else ():
+        if isinstance(ends, tuple) and (ticks := log_ticks(*ends)):
+            axes.ticker = FixedTicker(ticks=ticks)
     chart.grid.grid_line_color = LINE
     return chart
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.number_text import counted, number
+from tracetool.core.number_text import counted, number, share
 from tracetool.report.pictures.charts import INK, LINE, SOFT, Chart, blank, chart_html, hover, limits, plain
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, table_html
@@ -26,8 +26,12 @@ _LISTED = 40
 
 
 def roof(page: RunPage) -> Section | None:
-    """Return the roofline, where operations and bytes could be counted."""
-    rows = page.rows.filter((pl.col("flops") > 0) & (pl.col("dram_bytes") > 0) & (pl.col("time_ms") > 0))
+    """Return the roofline, where operations and bytes could be counted.
+
+    Sizes inferred from the measured time would put a kernel where that time says: it has no point.
+    """
+    shaped = page.rows.filter(pl.col("predicted_from") == "shapes")
+    rows = shaped.filter((pl.col("flops") > 0) & (pl.col("dram_bytes") > 0) & (pl.col("time_ms") > 0))
     if not rows.height or not page.ceilings.bytes_per_s:
         return None
     total = page.run_energy_j() or 1.0
@@ -36,6 +40,10 @@ def roof(page: RunPage) -> Section | None:
         (pl.col("flops") * pl.col("launches") / (pl.col("time_ms") / 1e3)).alias("rate"),
         (pl.col("energy_j") / total).alias("share"),
     )
+    unknown = page.rows.filter(pl.col("predicted_from") != "shapes")
+    of_run = share(100.0 * float(unknown["energy_j"].sum()) / total)
+    count = f"{counted(unknown.height, 'kernel')} ({of_run} % of the run)"
+    left_out = f" Without a point: {count} whose shapes are not known." if unknown.height else ""
     chart = roofline(
         rows["intensity"].to_numpy(),
         rows["rate"].to_numpy(),
@@ -49,7 +57,7 @@ def roof(page: RunPage) -> Section | None:
         "roofline",
         "Roofline",
         "Rates are counted operations over measured times; bytes are the model's counts. Size is energy,"
-        f" color is power. Ceilings at {page.recorded_mhz:.0f} MHz.",
+        f" color is power. Ceilings at {page.recorded_mhz:.0f} MHz.{left_out}",
         chart_html(chart, "roofline")
         + _size_key()
         + f"<details><summary>Figures</summary>{table_html(_listed(rows), 'Most energy first')}</details>",
