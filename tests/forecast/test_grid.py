@@ -180,6 +180,29 @@ def test_pages_state_every_interval_and_no_empty_column(
         assert ends in text, name
     assert "step [ms]" not in text
     assert "time to first token [ms]" in text
+    assert "throughput of one GPU [1/s]" in text
+
+
+def test_a_page_names_the_one_model_once_and_each_goal_in_one_piece(tmp_path: Path) -> None:
+    cases = tt.forecast("llama-3.1-8b", gpu="h100-sxm,b200-sxm", isl=400, osl=400, bs="16,64")
+    text = cases.save(tmp_path / "cases.md").read_text("utf-8")
+    assert text.count("llama-3.1-8b") == 1
+    assert "| ITL within 5 %" in text
+    assert "least energy, ITL" not in text
+
+
+@pytest.mark.parametrize(("width", "explained"), [("60", None), ("80", "alone"), ("110", "in the title")])
+def test_marks_are_explained_where_they_are_shown(
+    width: str, explained: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    words = ["--gpu", "h100-sxm,b200-sxm", "--bs", "16,64"]
+    assert command_line(["forecast", "llama-3.1-8b", *words]) == 0
+    first, *others = capsys.readouterr().out.splitlines()
+    marks = "L: unbeaten in energy and ITL, T: in energy and throughput, *: best of a goal"
+    assert (marks in first) == (explained == "in the title")
+    assert (marks in others) == (explained == "alone")
+    assert any("L *" in line for line in others) == (explained is not None)
 
 
 @pytest.mark.parametrize("suffix", [".html", ".md"])

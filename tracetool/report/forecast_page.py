@@ -21,6 +21,9 @@ _HEADS: Final = {
     "itl_ms": "time between tokens",
     "covered_pct": "time on measured kernels",
     "goals": "best for",
+    "throughput_per_gpu": "throughput of one GPU [1/s]",
+    "pareto_latency": "unbeaten in energy and latency",
+    "pareto_throughput": "unbeaten in energy and throughput",
     "energy_per_item_j": "energy per request or item",
 }
 
@@ -48,6 +51,10 @@ def forecast_blocks(forecasted: Forecasted, rows: pl.DataFrame) -> tuple[Block, 
         return (Line(forecasted.title, "headline"), Grid(figures), *facts, operators, *notes)
     title = f"{forecasted.title}: {rows.height} cases" if forecasted.title else f"{rows.height} cases"
     shown = rows.with_columns((100.0 * pl.col("covered")).alias("covered_pct")).drop("covered")
+    if forecasted.title and rows["model"].n_unique() == 1:  # the title names it
+        shown = shown.drop("model")
+    if "goals" in shown.columns:  # several stand in a cell, joined by commas
+        shown = shown.with_columns(pl.col("goals").str.replace_all("least energy, (\\w+ within)", "$1"))
     energies = [c for c in shown.columns if c.startswith("energy")]
     place = shown.columns.index("step_ms")
     before = [c for c in shown.columns[:place] if c not in energies]

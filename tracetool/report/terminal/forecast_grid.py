@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tracetool.core import number_text
 from tracetool.core.number_text import counted
-from tracetool.report.sentences import open_console, say
+from tracetool.report.sentences import cell_width, open_console, say
 from tracetool.report.terminal.prediction import number
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Grid(Protocol):
 
 #: Cases shown; where there are more, those on a front.
 _SHOWN: Final = 40
+#: Column of the marks that the line on them explains.
+_FRONT: Final = "front"
 _HEADS: Final = {
     "clock_mhz": "clock MHz",
     "mem_clock_mhz": "mem MHz",
@@ -60,7 +62,7 @@ def print_explored(grid: Grid, title: str) -> None:
     """Print the cases in the order of their latency, and the best case of each goal."""
     import polars as pl
 
-    from tracetool.report.layout import Table
+    from tracetool.report.layout import Table, fit
 
     screen = open_console()
     valid = grid.frame.filter(pl.col("error").is_null())
@@ -68,14 +70,18 @@ def print_explored(grid: Grid, title: str) -> None:
     shown = valid if valid.height <= _SHOWN else valid.filter(notable)
     shown = _thinned(shown.sort(grid.latency, maintain_order=True))
     latency = _latency_head(grid).rpartition(" ")[0]
-    table = Table(
-        title=f"{title}; L: unbeaten in energy and {latency}, T: in energy and throughput, *: best of a goal"
-    )
+    marks = f"L: unbeaten in energy and {latency}, T: in energy and throughput, *: best of a goal"
+    table = Table(title=title)
     _add_columns(table, grid)
     for row in shown.to_dicts():
         fronts = ("L" if row["pareto_latency"] else "") + ("T" if row["pareto_throughput"] else "")
         table.add_row(*_cells(row, grid), f"{row['power_w']:.0f}", f"{fronts} *" if row["goals"] else fronts)
+    explained = _FRONT in (column.heading for column, _ in fit(table.columns, screen.width)[0])
+    if in_title := explained and cell_width(f"{title}; {marks}") <= screen.width:
+        table.title = f"{title}; {marks}"
     screen.print(table)
+    if explained and not in_title:
+        say(screen, marks, "dim")
     if shown.height < valid.height:
         say(screen, f"{counted(valid.height - shown.height, 'more case')} (use -o FILE or --json)", "dim")
     table = Table(title="Best cases: of all, or within the slowdown allowed", all_with="--json")
@@ -120,7 +126,7 @@ def _add_columns(table: Any, grid: Grid, *, fronts: bool = True) -> None:
     table.add_column(f"{grid.unit}/s/GPU", justify="right", rank=2)
     if fronts:
         table.add_column("W", justify="right", rank=5)
-        table.add_column("front", justify="left", rank=3)
+        table.add_column(_FRONT, justify="left", rank=3)
 
 
 def _cells(row: Mapping[str, Any], grid: Grid) -> Sequence[str]:
