@@ -124,6 +124,8 @@ def test_figures_that_show_a_cause_differ_in_print() -> None:
     assert numbers(shown_by("power", row | {"power_j": 1.0}, "power_j")) == [1.0, 5.0]
     row |= {"operations_head": None, "launches_head": 2.0}
     assert shown_by("work", row, "work_j").endswith("1 launch became 2")
+    row |= {"traffic_j": -1.0, "energy_head_j": 6.0}  # a figure that moved the other way shows no cause
+    assert shown_by("traffic", row, "traffic_j").endswith("5 J became 6: what else changed outweighs it")
 
 
 def test_a_pair_without_logs_says_so(tmp_path: Path) -> None:

@@ -67,11 +67,13 @@ class Diagnosis(OfCauses):
         }
 
     def _view(self) -> View:
+        from tracetool.report.diagnosis_page import diagnosis_blocks
         from tracetool.report.view import View
 
         if self.factors is not None:
             return View("Latent factors", self.factors.frame, load_schema("latent_factors"))
-        return View("Diagnosis", self.rows, load_schema("diagnosis"))
+        blocks = diagnosis_blocks(self.source, self.findings, self.what_if)
+        return View("Diagnosis", self.rows, load_schema("diagnosis"), blocks)
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the causes, the findings and what they rest on."""

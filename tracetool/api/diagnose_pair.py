@@ -66,9 +66,11 @@ class PairDiagnosis(OfCauses):
         }
 
     def _view(self) -> View:
+        from tracetool.report.diagnosis_page import difference_blocks
         from tracetool.report.view import View
 
-        return View("Energy difference", self.rows, load_schema("energy_difference"))
+        schema = load_schema("energy_difference")
+        return View("Energy difference", self.rows, schema, difference_blocks(self.source))
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the change by cause, the causes in sentences and what they rest on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -20,6 +20,9 @@ from tracetool.replay.sweep import sweep as sweep_source
 if TYPE_CHECKING:
     from tracetool.report.pictures.charts import Chart
     from tracetool.report.view import View
+
+#: Points that a notebook shows. [1] By definition.
+_POINTS_IN_NOTEBOOKS: Final = 10
 
 
 @dataclass(frozen=True)
@@ -75,17 +78,17 @@ class Sweep(Charted):
         return {"gpu": self.gpu, **self.conditions, **rows, "notes": list(self.notes)}
 
     def _view(self) -> View:
-        from tracetool.report.view import View
-
-        return View(f"Operating points on {self.gpu}", self.points)
+        return self._page()
 
     def _notebook(self) -> View:
-        from tracetool.report.view import Grid, Line, View
+        return self._page(_POINTS_IN_NOTEBOOKS)
+
+    def _page(self, most: int | None = None) -> View:
+        from tracetool.report.sweep_page import sweep_blocks
+        from tracetool.report.view import View
 
         title = f"Operating points on {self.gpu}"
-        notes = [Line(note, "note") for note in self.notes]
-        grids = (Grid(self.best), Grid(self.points, "All points", 10))
-        return View(title, self.points, None, (Line(title, "headline"), *grids, *notes))
+        return View(title, self.points, blocks=sweep_blocks(self.swept, most))
 
     def _chart(self) -> Chart:
         from tracetool.report.pictures.pareto import swept_chart

@@ -112,7 +112,9 @@ def shown_by(cause: str, row: dict[str, Any], column: str) -> str:
     for unit in (*_SHOWN.get(cause, ()), "J"):
         base, head = (_figure(row, unit, side) for side in ("base", "head"))
         if base is not None and head is not None and abs(head - base) > _EQUAL * max(base, head):
-            return f"{lead}, where {became(base, head, unit)}"
+            against = (head - base) * row[column] < 0
+            outweighed = ": what else changed outweighs it" if against else ""
+            return f"{lead}, where {became(base, head, unit)}{outweighed}"
     return f"{lead}, where {_short(row['energy_base_j'])} J stayed: what else changed cancels it"
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.core.number_text import number
 from tracetool.report.console import show_table
+from tracetool.report.diagnosis_page import energy_line
 from tracetool.report.sentences import open_console, with_short_names
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def print_diagnosis(
     Then what was asked: the run with something otherwise, and the latent factors of its groups.
     """
     screen = open_console()
-    run_row = booked.totals.row(-1, named=True)
-    ends = f"{number(run_row['energy_low_j'])} to {number(run_row['energy_high_j'])}"
-    say_plain(screen, f"{booked.energy_words} (90 %: {ends}), by cause", "bold")
+    say_plain(screen, energy_line(booked), "bold")
     show_causes(screen, booked.totals, ("energy_j", "energy_low_j", "energy_high_j", "share", "time_ms"))
     for place, finding in enumerate(findings, start=1):
         say_numbered(screen, place, finding.sentences, [row["name"] for row in finding.evidence])
