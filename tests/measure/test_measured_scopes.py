@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.measure.measured_scopes import idle_watts, measured_scopes, scopes_line
+from tracetool.measure.measured_scopes import idle_outside_line, idle_watts, measured_scopes, scopes_line
 from tracetool.measure.own_time import with_own_time
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
@@ -179,3 +179,14 @@ def test_a_run_that_the_log_covers_in_part_says_why_it_has_no_energy() -> None:
     )
     assert "shows no idle power" in scopes_line({"kernels": whole})
     assert not scopes_line({})
+
+
+def test_idle_energy_outside_the_run_is_said_for_its_rows_are_of_the_whole_log() -> None:
+    """The rows of idle classes add up to more than the run where its log goes on."""
+    rows = pl.DataFrame({"class": ["k", ACTIVE_IDLE, IDLE], "energy_j": [70.0, 20.0, 30.0]})
+    scopes = {"gaps": {"energy_j": 10.0}, "run": {"energy_j": 80.0}}
+    assert idle_outside_line(rows, scopes).endswith(
+        "are of the whole log: 40.00 J of them lie outside the run"
+    )
+    assert not idle_outside_line(rows, scopes | {"gaps": {"energy_j": 49.9}})
+    assert not idle_outside_line(rows, {"gaps": {"energy_j": 10.0}}), "no run to lie outside of"

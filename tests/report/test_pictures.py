@@ -233,6 +233,15 @@ def test_letters_of_pictures_stay_readable_on_a_telephone() -> None:
     assert float(least_rem) * 16 / 960 * 12 >= 9
 
 
+def test_bars_of_idle_time_say_that_they_are_of_the_whole_log() -> None:
+    rows = {"class": ["(idle)", "norm"], "signature": [None, 2], "duration_ns": [9, 5], "device": [0, 0],
+            "energy_j": [3.0, 2.0], "energy_low_j": [2.0, 1.0], "energy_high_j": [4.0, 3.0],
+            "identified": [True] * 2}  # fmt: skip
+    chart = attributed_bars(pl.DataFrame(rows))
+    source = next(r.data_source for r in chart.model.renderers if "class" in r.data_source.data)
+    assert source.data["class"] == ["1. (idle), whole log", "2. norm"]
+
+
 def test_bars_of_one_kernel_in_two_shapes_have_names_of_their_own() -> None:
     name = "a_kernel_of_a_long_name_that_is_cut_in_a_chart"
     rows = {"class": [name, name, "norm"], "signature": [4, 7, 2], "duration_ns": [9, 5, 2],

@@ -142,6 +142,23 @@ def scopes_line(scopes: Mapping[str, Mapping[str, Any]]) -> str:
     return f"run: {number(run_scope['energy_j'])} J measured (90 %: {' to '.join(ends)}): {listed}"
 
 
+#: Idle energy outside the run that is worth a sentence, as a share of the log's. [1] By definition.
+_WORTH_SAYING: Final = 0.01
+
+
+def idle_outside_line(energy: pl.DataFrame, scopes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return how much of the idle classes' energy lies outside the run, for they count the whole log.
+
+    Empty where there is little of it, or the gaps of the run are not measured.
+    """
+    idle_j = float(energy.filter(pl.col("class").is_in([ACTIVE_IDLE, IDLE]))["energy_j"].sum())
+    gaps_j = (scopes.get("gaps") or {}).get("energy_j") if "run" in scopes else None
+    if gaps_j is None or idle_j - gaps_j < _WORTH_SAYING * idle_j:
+        return ""
+    outside = f"{number(idle_j - gaps_j)} J of them lie outside the run"
+    return f"{ACTIVE_IDLE} and {IDLE} are of the whole log: {outside}"
+
+
 def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
     """Return the measured energy of a scope's activities and the share of its time that was metered."""
     metered = None if rows is None else rows.filter(pl.col("energy_j").is_not_null())

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.number_text import counted, number
+from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.report.class_names import with_distinct_names
 from tracetool.report.pictures.charts import (
     INK,
@@ -100,6 +101,10 @@ def attributed_bars(energy: pl.DataFrame) -> Chart:
     named = with_distinct_names(energy.filter(pl.col("duration_ns") > 0))
     rows = named.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(_MOST_BARS)
     ends = [rows[c].fill_null(np.nan).to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j")]
+    is_idle = pl.col("class").is_in([ACTIVE_IDLE, IDLE])  # more than the gaps of the run
+    rows = rows.with_columns(
+        pl.when(is_idle).then(pl.col("class") + ", whole log").otherwise("class").alias("class")
+    )
     names = rows["class"]
     if rows["device"].n_unique() > 1:
         names = rows.select(pl.format("GPU {}: {}", "device", "class")).to_series()

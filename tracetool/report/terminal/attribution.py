@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetool.measure.measured_scopes import scopes_line
+from tracetool.measure.measured_scopes import idle_outside_line, scopes_line
 from tracetool.report.class_names import with_distinct_names
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
@@ -98,6 +98,8 @@ def print_attributed(
         show_table(windows, title="windows", headers=prices, limit=10, console=screen)
     whole_run = [attribution.scopes["run"]] if "run" in attribution.scopes else []
     print_tariff(tariff, pl.DataFrame(tariff.priced_records(whole_run)))
+    if outside := idle_outside_line(attribution.energy, attribution.scopes):
+        say(screen, f"note: {outside}")
     for note in attribution.notes[first:]:
         say(screen, f"note: {note}")
     for path in written:
