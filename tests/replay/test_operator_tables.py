@@ -172,3 +172,10 @@ def test_the_configuration_of_a_model_is_sent_to_forecast(tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="is the configuration of a model, no table") as raised:
         read_table(path)
     assert f"tracetool forecast {path} --gpu" in raised.value.line()
+
+
+def test_a_table_of_other_columns_is_told_where_the_right_names_stand() -> None:
+    with pytest.raises(BadInput, match="neither an operator table") as raised:
+        read_table(pl.DataFrame({"operator": ["matmul"], "M": [64]}))
+    assert "tracetool schema operator_table" in raised.value.line()
+    assert raised.value.line().endswith("they are: operator, M)")

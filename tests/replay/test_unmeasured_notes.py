@@ -35,6 +35,13 @@ def test_an_unknown_kernel_is_named_with_the_one_taken() -> None:
     assert note.endswith("did you mean vllm_default?")
 
 
+def test_a_known_kernel_that_was_not_measured_in_this_format_is_named_with_those_taken() -> None:
+    (note,) = _notes({**_PRODUCT, "implementation": "deepgemm"})
+    assert note.startswith("gemm_fp8: kernel 'deepgemm' was not measured: ")
+    assert note.endswith(" taken, with wider intervals")
+    assert not _notes({**_PRODUCT, "dtype": "fp8_block", "implementation": "deepgemm"})
+
+
 def test_a_version_nobody_measured_is_named_with_the_nearest() -> None:
     taken = "was not measured on hopper: kernels of vllm 0.24.0 taken; measured: vllm 0.24.0"
     assert _notes({**_PRODUCT, "stack": "vllm 99"}) == [f"version of 'vllm 99' {taken}"]
@@ -142,7 +149,8 @@ def test_another_kernel_without_a_causal_mask_is_noted() -> None:
 def test_no_measured_row_gets_a_note(data: Path) -> None:
     for path in sorted((data / "stacks").glob("*.parquet")):
         table = pl.read_parquet(path)
-        stated = ["op", "dtype", "kv_dtype", "phase", "kind", "stack", "implementation", "backend"]
+        stated = ["gpu", "op", "dtype", "kv_dtype", "phase", "kind", "stack", "implementation", "backend"]
         stated = [column for column in stated if column in table.columns]
-        sample = table.group_by(stated, maintain_order=True).head(1).select(table.columns)
-        assert unmeasured_notes(read_table(sample).rows, load_gpu(table["gpu"][0])) == [], path.name
+        samples = table.group_by(stated, maintain_order=True).head(1).select(table.columns)
+        for (gpu,), sample in samples.group_by("gpu", maintain_order=True):
+            assert unmeasured_notes(read_table(sample).rows, load_gpu(str(gpu))) == [], (path.name, gpu)

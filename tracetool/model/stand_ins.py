@@ -37,6 +37,15 @@ def stands_in(one: Implementation, called: str) -> bool:
     return not named <= of_implementation
 
 
+def unlike(one: Implementation, called: str) -> bool:
+    """Return whether a name refers to a kernel that shares no word with the implementation's.
+
+    FlashAttention 3 shares one with FlashAttention 4, CUTLASS none with DeepGEMM.
+    """
+    of_implementation = frozenset().union(*map(kernels_of, (one.name, *one.names)))
+    return stands_in(one, called) and not kernels_of(called) & of_implementation
+
+
 def same_kernels(one: Implementation, called: str) -> bool:
     """Return whether an implementation's kernels are exactly those that a name refers to."""
     named = _stated_kernels(called, _words()["kernels"])

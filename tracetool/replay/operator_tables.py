@@ -106,7 +106,7 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame, *, of_means: bool 
         raise BadInput.in_file(
             name,
             "is neither an operator table (column op) nor a kernel table (columns kernel, duration_us)",
-            f"its columns: {', '.join(frame.columns[:8])}",
+            f"name its columns as tracetool schema operator_table does; they are: {_listed(frame.columns)}",
         )
     distinct, index = _distinct(columns)
     unread = _unread(frame, columns, kind)

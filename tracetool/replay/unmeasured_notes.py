@@ -18,8 +18,10 @@ from tracetool.families.registry import groups
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.candidates import candidates, is_recognized, other_version
 from tracetool.model.eligible_implementations import members
+from tracetool.model.stand_ins import unlike
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import time_calibration_of
+from tracetool.model.unmeasured_libraries import habits_of_name, of_project
 
 #: Most names of kernels or versions that a note lists.
 _MOST_NAMED: Final = 6
@@ -71,8 +73,10 @@ def _stated(rows: OperatorColumns, gpu: Gpu) -> set[tuple[str, str, str]]:
 
 def _kernel_note(law: Law, stack: str, name: str, gpu: Gpu) -> str:
     """Return a note on a name that no kernel measured and no library's source has; "" where one has."""
-    if not name or is_recognized(law, name):
+    if not name:
         return ""
+    if is_recognized(law, name):
+        return _stand_in_note(law, stack, name, gpu)
     library = library_of(stack)
     others = [one for one in implementations(law.name) if one.stack == library]
     known = sorted({text for one in others or implementations(law.name) for text in one.names})
@@ -81,6 +85,19 @@ def _kernel_note(law: Law, stack: str, name: str, gpu: Gpu) -> str:
     taken = dict.fromkeys(member.name for member in members(law, gpu, stack, name))
     of_library = f" of {library}" if library in fitted_libraries() else ""
     return f"{law.name}{of_library}: no kernel {_short(name)} was fitted: {_listed(taken)} taken; {hint}"
+
+
+def _stand_in_note(law: Law, stack: str, name: str, gpu: Gpu) -> str:
+    """Return a note where only kernels unlike the name's were measured; "" where one is like it."""
+    called = words_of(name)
+    chosen = candidates(law.name, gpu.architecture, stack, name)
+    of_source = habits_of_name(law, called, gpu.architecture) or of_project(
+        law, gpu.architecture, stack, called, implementations(law.name)
+    )
+    if of_source or not chosen or not all(unlike(one, called) for one in chosen):
+        return ""
+    taken = _listed(dict.fromkeys(member.name for member in members(law, gpu, stack, name)))
+    return f"{law.name}: kernel {_short(name)} was not measured: {taken} taken, with wider intervals"
 
 
 def _call_note(law: Law, stack: str, gpu: Gpu) -> str:
