@@ -17,6 +17,7 @@ from tracetool.report.page_tables import find_gaps, parts_by
 from tracetool.report.pictures import timeline
 from tracetool.report.pictures.timeline import MOST_MOMENTS, pack_timeline, power_steps
 from tracetool.report.run_html import run_html
+from tracetool.report.sections.energy_shares import where
 from tracetool.report.sections.kernels import COLUMNS
 from tracetool.report.sections.roofline import roof
 
@@ -136,6 +137,21 @@ def test_no_point_of_the_roofline_rests_on_sizes_taken_from_the_time_itself(tmp_
         roof(replace(page, rows=page.rows.with_columns(pl.lit("family rate").alias("predicted_from"))))
         is None
     )
+
+
+def test_no_share_of_energy_is_said_to_be_zero(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r.tracetool")
+    page = make_page(run)
+    tiny = pl.when(pl.col("family") == "norm").then(pl.col("energy_j") * 1e-4).otherwise("energy_j")
+    rows = page.rows.with_columns(tiny.alias("energy_j"))
+    made = where(replace(page, rows=rows, parts={"family": parts_by(run.kernels, rows, None, "family")}))
+    assert made is not None
+    assert "&lt;0.1</td>" in made.body
+    assert ">0.0</td>" not in made.body
+
+
+def test_lines_of_power_say_that_a_sensor_lies_between(small: Path) -> None:
+    assert "averaged and delayed by their sensor" in small.read_text("utf-8")
 
 
 def test_gaps_and_busy_time_fill_the_span(tmp_path: Path) -> None:

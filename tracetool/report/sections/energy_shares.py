@@ -85,7 +85,7 @@ def _groups(rows: pl.DataFrame, key: str, run_j: float) -> pl.DataFrame:
         .agg(pl.col("energy_j").sum(), pl.col("name").n_unique().alias("kernels"))
         .sort("energy_j", "group", descending=[True, False])
         .head(15)
-        .with_columns((100.0 * pl.col("energy_j") / run_j).round(1).alias("share_pct"))
+        .with_columns((100.0 * pl.col("energy_j") / run_j).alias("share_pct"))
         .select(pl.col("group").alias(key), "energy_j", "share_pct", "kernels")
     )
 

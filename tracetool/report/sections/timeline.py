@@ -32,7 +32,7 @@ def timeline(page: RunPage) -> Section | None:
     predicted = "the power predicted for what runs at each moment, within the GPU's power limit"
     measured = bool(page.timeline.packed["power"])
     lines = (
-        f"Lines: measured power and {predicted}"
+        f"Lines: the log's readings, averaged and delayed by their sensor, and {predicted}"
         if measured
         else f"Line: {predicted}; the run has no power log"
     )
