@@ -16,6 +16,7 @@ from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.campaign import Profiled, profile_tables
 from tracetool.measure.fingrav.kernel_choice import chosen_kernel, chosen_kernels
 from tracetool.measure.fingrav.side_by_side import side_by_side
+from tracetool.report.pictures.kernel_power import kernel_power
 
 #: Watts of each component; both kernels draw 90 W in the memory.
 WATTS = {
@@ -68,7 +69,17 @@ def test_components_are_those_of_each_kernel(
     assert set(result.findings) == set(said["findings"])
     assert [p.kernel for p in result.profiles] == [one["kernel"] for one in said["kernels"]]
     drawn = picture.read_text("utf-8")
-    assert "mean iod power" in drawn and "gemv_8k" in drawn
+    assert "mean iod [W]" in drawn and "gemv_8k" in drawn
+
+
+def test_two_charts_beside_one_another_have_place_for_their_ticks_and_labels(
+    tables: tuple[Path, Path],
+) -> None:
+    result = tt.profile_kernels(tables[0], power=tables[1], kernels=["gemm", "gemv"])
+    model = kernel_power(result.compared).model
+    for axis in (axis for row in model.children for chart in row.children for axis in chart.xaxis):
+        assert axis.ticker.desired_num_ticks == 3
+        assert len(axis.axis_label) <= 20
 
 
 def test_sentences_say_who_draws_most_and_what_is_alike(tables: tuple[Path, Path]) -> None:

@@ -28,6 +28,8 @@ _COLORS: Final = {"sse": MODEL, "ssp": MEASURED}
 _MARKERS: Final = {"sse": "circle", "ssp": "square"}
 #: Kernels with a line each over the time of an execution; means are drawn of all. [1] For legibility.
 _MOST_LINES: Final = 9
+#: Ticks that two charts beside one another have place for on a telephone. [1] For legibility.
+_TICKS: Final = 3
 
 
 def kernel_power(of: SideBySide) -> Chart:
@@ -55,12 +57,21 @@ def kernel_power(of: SideBySide) -> Chart:
     )
 
 
+def _beside(
+    x: tuple[float, float], y: tuple[float, float] | list[str], labels: tuple[str, str], height: int
+) -> Any:
+    """Return an empty chart with another beside it."""
+    chart = blank(x, y, labels, height=height)
+    chart.xaxis.ticker.desired_num_ticks = _TICKS
+    return chart
+
+
 def _means(of: SideBySide, component: str, names: dict[str, str]) -> Any:
     rows = of.frame.filter(pl.col("component") == component)
     ends = np.append(rows["mean_high_w"].to_numpy(), 0.0)
     factors = list(reversed(names.values()))
     height = 100 + 30 * len(names)
-    chart = blank(limits(ends), factors, (f"mean {plain(component, 20)} power [W]", ""), height=height)
+    chart = _beside(limits(ends), factors, (f"mean {plain(component, 20)} [W]", ""), height=height)
     for kind in ("sse", "ssp"):
         part = rows.filter(pl.col("kind") == kind)
         source = {
@@ -90,10 +101,10 @@ def _courses(of: SideBySide, component: str, names: dict[str, str]) -> Any:
     curves = [(p.kernel, p.profile.curve("ssp", component)) for p in drawn]
     watts = limits(np.concatenate([np.zeros(1), *(w for _, c in curves for w in (c.low_w, c.high_w))]))
     height = 100 + 30 * len(names)
-    chart = blank(
+    chart = _beside(
         (0.0, 1.0),
         watts,
-        ("time over the execution's [1]", f"{plain(component, 20)} power [W]"),
+        ("time [executions]", f"{plain(component, 20)} power [W]"),
         height=max(height, 220),
     )
     colors = family_colors([kernel for kernel, _ in curves])
