@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,35 @@ def test_a_payload_cut_short_states_nothing(tmp_path: Path, cut: int) -> None:
     made.call("ncclAllReduce", blob(REDUCED, COMM, MIB, 0)[:cut], kernels=1)
     run = tt.ingest(made.sqlite(tmp_path), out=tmp_path / "run")
     assert run.kernels.filter(stream=20)["bytes"].to_list() == [None]
+
+
+@pytest.mark.parametrize("message", [1 << 41, 1 << 62, (1 << 63) + 1, (1 << 64) - 1])
+def test_a_message_larger_than_any_memory_states_nothing(tmp_path: Path, message: int) -> None:
+    made = Job()
+    made.call("ncclCommInitRankConfig", blob(INIT, COMM, RANKS, 3, 3))
+    made.call("ncclAllReduce", blob(REDUCED, COMM, message, 0), kernels=1)
+    made.call("ncclAllGather", blob(SIZED, COMM, message), kernels=1)
+    made.group([("ncclSend", blob(PEER, COMM, size, 1)) for size in (MIB, message)], kernels=1)
+    made.call("ncclAllReduce", blob(REDUCED, COMM, MIB, 0), kernels=1)
+    run = tt.ingest(made.sqlite(tmp_path), out=tmp_path / "run")
+    assert run.kernels.filter(stream=20).sort("start_ns")["bytes"].to_list() == [None, None, None, MIB]
+
+
+@pytest.mark.parametrize("ranks", [-1, 0, (1 << 31) - 1])
+def test_ranks_that_no_job_has_are_none(tmp_path: Path, ranks: int) -> None:
+    made = Job()
+    made.call("ncclCommInitRankConfig", blob(INIT, COMM, ranks, 3, 3))
+    made.call("ncclAllGather", blob(SIZED, COMM, MIB), kernels=1)
+    run = tt.ingest(made.sqlite(tmp_path), out=tmp_path / "run")
+    assert run.kernels.filter(stream=20)["bytes"].to_list() == [None]
+    assert run.signatures["ranks"].null_count() == run.signatures.height
+
+
+def test_payloads_whose_entries_have_no_offsets_state_nothing(tmp_path: Path) -> None:
+    path = job().sqlite(tmp_path)
+    with closing(sqlite3.connect(path)) as changed:
+        changed.execute("ALTER TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES DROP COLUMN offset")
+        changed.commit()
+    run = tt.ingest(path, out=tmp_path / "run")
+    assert run.kernels.filter(stream=20)["bytes"].null_count() == len(EXPECTED)
+    assert run.signatures["ranks"].null_count() == run.signatures.height

@@ -8,6 +8,7 @@ layout in ``NVTX_PAYLOAD_SCHEMA_ENTRIES``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -32,6 +33,10 @@ _ENTRIES: Final = {
 #: Calls whose message is what one rank gives or takes; the whole is that of all, by NCCL's interface.
 _OF_EACH_RANK: Final = ("ncclAllGather", "ncclReduceScatter", "ncclAlltoAll", "ncclGather", "ncclScatter")
 _SEND, _RECEIVE, _GROUP_END = "ncclSend", "ncclRecv", "ncclGroupEnd"
+#: A message lies in a GPU's memory, which holds a third of this: what is larger was garbled. [B] A prior.
+_MOST_BYTES: Final = 1 << 40
+#: Ranks of one communicator at most; ten times the GPUs of the largest machines. [1] A prior.
+_MOST_RANKS: Final = 1 << 20
 #: The process and thread of a global thread id.
 _THREAD: Final = (1 << 48) - 1
 _I = pl.Int64()
@@ -66,10 +71,13 @@ def read_payloads(store: Store, strings: pl.DataFrame) -> pl.DataFrame:
     layouts: _Layouts = {}
     for domain, schema, kind, name, offset in entries.drop("rowid").iter_rows():
         layouts.setdefault((domain, schema), {})[_ENTRIES[name]] = (_WIDTHS[kind], offset or 0)
+    layouts = {key: layout for key, layout in layouts.items() if _is_apart(layout)}
     decoded = list(_decoded(store.payload_events(), layouts)) if layouts else []
     if not decoded:
         return pl.DataFrame()
-    calls = pl.concat([pl.DataFrame(schema=_STATED), *decoded], how="diagonal")
+    calls = pl.concat([pl.DataFrame(schema=_STATED), *decoded], how="diagonal").with_columns(
+        _within("ranks", 1, _MOST_RANKS)
+    )
     text = strings.select(
         pl.col("id").cast(_I).alias("textId"), pl.col("value").cast(pl.String).alias("label")
     )
@@ -79,6 +87,16 @@ def read_payloads(store: Store, strings: pl.DataFrame) -> pl.DataFrame:
     frame = pl.concat([calls, groups], how="diagonal_relaxed")
     frame = frame.join(text, on="textId", how="left", maintain_order="left").drop_nulls(["start", "end"])
     return frame.with_columns((pl.col("globalTid") & _THREAD).alias("thread")).sort("thread", "start")
+
+
+def _is_apart(layout: dict[str, tuple[int, int]]) -> bool:
+    """Whether no two entries share bytes, as all do at 0 where an export states no offsets."""
+    spans = sorted((offset, offset + width) for width, offset in layout.values())
+    return all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def _within(column: str, least: int, most: int) -> pl.Expr:
+    return pl.when(pl.col(column).is_between(least, most)).then(column).alias(column)
 
 
 def _decoded(events: pl.DataFrame, layouts: _Layouts) -> Iterator[pl.DataFrame]:
@@ -135,12 +153,14 @@ def state_collectives(
         return activities
     launched = _launched(activities.with_row_index("row"), host_calls, payloads.with_row_index("range"))
     calls = _with_ranges(payloads.with_row_index("range"), launched)
+    unknown = pl.col("whole").is_null().any()
+    sent = pl.col("whole").filter(pl.col("label") == _SEND).sum()
     per_range = calls.group_by("of", maintain_order=True).agg(
         pl.len().alias("calls"),
         pl.struct("label", "communicator", "whole").n_unique().alias("distinct"),
         pl.struct(_kind(), "communicator").n_unique().alias("kinds"),
-        pl.col("whole").filter(pl.col("label") == _SEND).sum().alias("sent"),
-        pl.when(pl.col("whole").is_null().any()).then(None).otherwise(pl.col("whole").sum()).alias("sum"),
+        pl.when(~unknown).then(sent).alias("sent"),
+        pl.when(~unknown).then(pl.col("whole").sum()).alias("sum"),
         pl.col("whole").first(),
         pl.col("communicator", "ranks").first(),
     )
@@ -202,8 +222,12 @@ def _with_ranges(ranges: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
         ranks.select("communicator", "ranks"), on="communicator", how="left", maintain_order="left"
     )
     each = pl.col("label").is_in(list(_OF_EACH_RANK)).fill_null(value=False)
-    calls = calls.with_columns(
-        pl.when(each).then(pl.col("message") * pl.col("ranks")).otherwise("message").alias("whole")
+    calls = (
+        calls.with_columns(_within("message", 0, _MOST_BYTES))
+        .with_columns(
+            pl.when(each).then(pl.col("message") * pl.col("ranks")).otherwise("message").alias("whole")
+        )
+        .with_columns(_within("whole", 0, _MOST_BYTES))
     )
     ends = ranges.filter((pl.col("label") == _GROUP_END) & pl.col("range").is_in(launching.implode()))
     later = calls.sort("start").join_asof(
