@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import date, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -47,12 +48,51 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
         ({"m": [8.0, 1e300, 16.0]}, "row 2, column m: 1e+300 is beyond 1e+15"),
         ({"m": [8.0, float("inf"), 16.0]}, "row 2, column m: is not finite"),
         ({"count": [1, -1, 1]}, "column count: -1 is below 0"),
+        ({"m": [date(2020, 1, 1)] * 3}, "column m holds Date, not numbers"),
+        ({"m": [timedelta(1)] * 3}, "column m holds Duration(time_unit='us'), not numbers"),
+        ({"m": [b"8"] * 3}, "column m holds Binary, not numbers"),
+        ({"dtype": [timedelta(1)] * 3}, "column dtype holds Duration(time_unit='us'), not text"),
+        ({"op": ["moe"] * 3, "gated": [1, 0, -1]}, "row 3, column gated: -1 is neither true nor false"),
+        ({"op": ["moe"] * 3, "gated": [1.0, 0.5, None]}, "row 2, column gated: 0.5 is neither true nor false"),
     ],
 )
 def test_faults_name_row_and_column(change: dict[str, list[object]], fault: str) -> None:
     with pytest.raises(BadInput) as caught:
         read_table(pl.DataFrame({**GEMM, **change}))
     assert fault in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("count", "fault"),
+    [
+        (["1", "x"], "row 2, column count: 'x' is not a number"),
+        ([1, -3], "row 2, column count: -3 is out of range"),
+        ([[1], [2]], "column count holds List(Int64), not numbers"),
+    ],
+)
+def test_counts_of_kernels_are_checked_as_those_of_operators(count: list[object], fault: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_table(pl.DataFrame({"kernel": ["a", "b"], "duration_us": [1.0, 2.0], "count": count}))
+    assert fault in caught.value.message
+
+
+@pytest.mark.parametrize("count", [["2 ", " 4"], ["2", None], [2.0, float("nan")]])
+def test_counts_written_as_text_or_not_at_all_are_read(tmp_path: Path, count: list[object]) -> None:
+    frame = pl.DataFrame(GEMM)[:2].with_columns(pl.Series("count", count))
+    expected = [2.0, 4.0 if " 4" in count else 1.0]
+    assert read_table(frame).counts.tolist() == expected
+    frame.write_parquet(tmp_path / "t.parquet")
+    swept = tt.sweep(tmp_path / "t.parquet", gpu="h100-sxm", clock=[1200, 1755])
+    stated = tt.sweep(frame.with_columns(pl.Series("count", expected)), gpu="h100-sxm", clock=[1200, 1755])
+    assert swept.families.equals(stated.families)
+
+
+@pytest.mark.parametrize("category", [pl.Categorical(), pl.Enum(["gemm", "bf16", "8", "16"])])
+def test_columns_stored_as_categories_are_read(tmp_path: Path, category: pl.DataType) -> None:
+    frame = pl.DataFrame(GEMM).cast(pl.String).cast(category)
+    frame.write_parquet(tmp_path / "t.parquet")
+    for source in (frame, tmp_path / "t.parquet"):
+        assert read_table(source).rows.number("m").tolist() == [8.0, 16.0]
 
 
 def test_no_more_is_chosen_than_there_is() -> None:

@@ -31,6 +31,7 @@ from tracetool.replay.table_checks import (
     UTILIZATIONS,
     check_kernels,
     check_operators,
+    with_counts,
 )
 from tracetool.tables.counter_names import with_counter_names
 from tracetool.tables.table_file import stored_table
@@ -62,7 +63,7 @@ class InputTable:
         """How often each input row runs: the ``count`` column, else 1. Shape (n,)."""
         if "count" not in self.frame.columns:
             return np.ones(self.frame.height)
-        return self.frame["count"].cast(pl.Float64).fill_nan(None).fill_null(1.0).to_numpy()
+        return self.frame["count"].cast(pl.Float64).fill_null(1.0).to_numpy()
 
 
 def read_table(source: str | os.PathLike[str] | pl.DataFrame, *, of_means: bool = False) -> InputTable:
@@ -110,6 +111,7 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame, *, of_means: bool 
         )
     distinct, index = _distinct(columns)
     unread = _unread(frame, columns, kind)
+    frame = with_counts(name, frame)
     return InputTable(frame, kind, name, _model_columns(distinct, kind), index, unread)
 
 

@@ -16,6 +16,7 @@ from tracetool.core.errors import BadInput
 from tracetool.families.registry import families
 from tracetool.families.spec import LIBRARY_COLUMNS, TableOperator
 from tracetool.tables.schema import load_schema
+from tracetool.tables.table_file import plain_texts
 
 #: Columns of what operands hold, and those of them that are shares.
 CONTENT: Final = ("operands", "sparsity", "toggle")
@@ -67,10 +68,15 @@ def _first(mask: NDArray[np.bool_] | pl.Series) -> int:
     return int(np.argmax(mask)) + 1
 
 
+def _is_other(dtype: pl.DataType) -> bool:
+    """Whether a type is neither of numbers nor of text: lists, bytes, dates (polars casts one to days)."""
+    return dtype.is_nested() or dtype.is_temporal() or dtype in (pl.Binary, pl.Object)
+
+
 def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
     """Return a column as float64, nulls kept; every other value must be a finite number."""
-    raw = frame[column]
-    if raw.dtype.is_nested():
+    raw = plain_texts(frame[column])
+    if _is_other(raw.dtype):
         raise BadInput.in_file(name, f"column {column} holds {raw.dtype}, not numbers")
     numbers = (
         raw.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
@@ -92,23 +98,20 @@ def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
 
 
 def _text(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
-    if frame[column].dtype.is_nested():
+    if _is_other(frame[column].dtype):
         raise BadInput.in_file(name, f"column {column} holds {frame[column].dtype}, not text")
     return frame[column].cast(pl.String).str.strip_chars()
 
 
 def _flag(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
-    raw = frame[column]
-    if raw.dtype == pl.Boolean:
-        return raw.cast(pl.Float64)
+    raw = plain_texts(frame[column])
     if raw.dtype != pl.String:
-        return _number(name, frame, column)
-    flags = (
-        raw.str.strip_chars()
-        .str.to_lowercase()
-        .replace_strict({"true": 1.0, "1": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "no": 0.0}, default=None)
-    )
-    bad = flags.is_null() & raw.is_not_null()
+        flags = _number(name, frame, column)
+        bad = ~flags.is_in([0.0, 1.0]).fill_null(value=True)
+    else:
+        words = {"true": 1.0, "1": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "no": 0.0}
+        flags = raw.str.strip_chars().str.to_lowercase().replace_strict(words, default=None)
+        bad = flags.is_null() & raw.is_not_null()
     if bad.any():
         row = _first(bad)
         raise BadInput.in_file(
@@ -141,6 +144,13 @@ def _dtypes(name: str, columns: pl.DataFrame, column: str) -> pl.DataFrame:
             f"known: {', '.join(BYTES)} and spellings such as {next(iter(SPELLINGS))}",
         )
     return columns.with_columns(texts.replace_strict(canonical, default=None, return_dtype=pl.String))
+
+
+def with_counts(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a checked table whose ``count`` is a number, null where nothing is stated."""
+    if "count" not in frame.columns or frame["count"].dtype.is_integer():
+        return frame
+    return frame.with_columns(_number(name, frame, "count"))
 
 
 def operator_table_columns() -> tuple[str, ...]:
@@ -315,7 +325,9 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     as_activity = {u: a for u, a in UTILIZATIONS.items() if u in frame.columns and a not in frame.columns}
     frame = frame.rename(as_activity)
     extra = [c for c in frame.columns if c.startswith(("mix_", "act_"))]
-    columns = _columns(name, frame, ("kernel", "family", "dtype", *_KERNEL_NUMBERS, *CONTENT, *extra))
+    columns = _columns(
+        name, frame, ("kernel", "family", "dtype", "count", *_KERNEL_NUMBERS, *CONTENT, *extra)
+    )
     for column in ("kernel", "duration_us"):
         if columns[column].null_count():
             row = _first(columns[column].is_null())
@@ -338,4 +350,4 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
                 f"row {row}, column {column}: {columns[column][row - 1]:g} is not a share",
                 "shares lie between 0 and 1",
             )
-    return _dtypes(name, columns, "dtype")
+    return _dtypes(name, columns.drop("count", strict=False), "dtype")

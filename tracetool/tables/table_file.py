@@ -103,10 +103,16 @@ def stored_table(
     regular_file(path)
     try:
         if path.suffix.lower() == ".parquet":
-            return read_parquet(path)
+            frame = read_parquet(path)
+            return frame.with_columns(plain_texts(frame[c]) for c in frame.columns)
         return read_text(text_bytes(path))
     except FAULTS as error:
         raise BadInput.in_file(path, f"cannot be read as {kind}: {fault_of(error)}", _FIX) from error
+
+
+def plain_texts(column: pl.Series) -> pl.Series:
+    """Return texts that are stored as categories as texts: no number can be made of a category."""
+    return column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Enum) else column
 
 
 def fault_of(error: BaseException) -> str:
