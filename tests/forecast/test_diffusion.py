@@ -153,3 +153,18 @@ def test_the_time_of_a_whole_batch_is_no_step_of_its_denoising(capsys: pytest.Ca
     grid.show()
     assert "batch ms" in capsys.readouterr().out
     assert "least energy x batch time" in grid.best["goal"].to_list()
+
+
+@pytest.mark.parametrize("ratio", [0, 1e-9])
+def test_a_feed_forward_of_no_width_is_refused(ratio: float) -> None:
+    sana = {"_class_name": "SanaTransformer2DModel", "in_channels": 32, "num_layers": 2, "mlp_ratio": ratio,
+            "num_attention_heads": 4, "attention_head_dim": 32, "caption_channels": 64}  # fmt: skip
+    with pytest.raises(BadInput, match=r"mlp_ratio: .* of 128 is nothing"):
+        tt.forecast({**sd3(), "transformer": sana}, gpu="h100-sxm", mode="generate")
+
+
+def test_a_decoder_of_millions_of_blocks_is_refused() -> None:
+    pipeline = sd3()
+    pipeline["vae"]["layers_per_block"] = 10_000_000
+    with pytest.raises(BadInput, match=r"vae.layers_per_block: 10000000 is not between 1 and 100"):
+        tt.forecast(pipeline, gpu="h100-sxm", mode="generate")

@@ -78,6 +78,20 @@ class Config:
             raise self.fault(field, f"{_short(value)} is not between {least:g} and {most:g}")
         return float(value)
 
+    def scaled(self, size: int, *fields: str, default: float) -> int:
+        """Return a size times a stated ratio of at most 100, as a whole number.
+
+        Raises
+        ------
+        BadInput
+            If the ratio is no number in range, or leaves nothing.
+        """
+        scaled = int(size * self.number(*fields, default=default, most=100.0))
+        if not scaled:
+            field, value = self._value(fields)
+            raise self.fault(field, f"{_short(value)} of {size} is nothing")
+        return scaled
+
     def flag(self, *fields: str, default: bool = False) -> bool:
         """Return true or false, or the default."""
         field, value = self._value(fields)

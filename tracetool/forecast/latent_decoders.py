@@ -31,10 +31,10 @@ def _levels(vae: Config) -> _Levels:
     if kind == "AutoencoderKLWan":
         base = vae.size("base_dim")
         channels = tuple(base * m for m in vae.sizes("dim_mult", least=1, most=10))
-        blocks, doubling = vae.size("num_res_blocks", default=2) + 1, 2
+        blocks, doubling = vae.size("num_res_blocks", default=2, most=100) + 1, 2
     else:
         channels = vae.sizes("block_out_channels", "decoder_block_out_channels", least=1, most=10)
-        blocks = vae.size("layers_per_block", default=2) + 1
+        blocks = vae.size("layers_per_block", default=2, most=100) + 1
         doubling = 2 if kind in _FILMS else 0
     if not channels:
         raise vae.fault("block_out_channels", "is missing")

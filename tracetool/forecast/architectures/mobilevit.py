@@ -47,7 +47,7 @@ def _mixed(graph: Graph, config: Config, of: Pictures, channels: int, place: int
     width = _sizes(config, "hidden_sizes")[place]
     kernel, patch = config.size("conv_kernel_size", default=3), config.size("patch_size", default=2)
     heads = config.size("num_attention_heads", default=4)
-    inner = int(width * config.number("mlp_ratio", default=2.0, most=100.0))
+    inner = config.scaled(width, "mlp_ratio", default=2.0)
     normed_conv(graph, "local", of, channels, channels, kernel)
     graph.conv("widen", of.batch, channels, (of.side, of.side), width, 1, bias=False)
     pixels = patch * patch

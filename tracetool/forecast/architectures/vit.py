@@ -39,15 +39,15 @@ def _swin(graph: Graph, config: Config, of: Pictures) -> None:
         raise config.fault("depths", f"states {len(depths)} stages, num_heads {len(heads)}")
     if max(depths) > 1_000:
         raise config.fault("depths", f"{max(depths)} blocks are more than 1000")
-    ratio = config.number("mlp_ratio", default=4.0, most=100.0)
     side = _patches(graph, config, of, config.size("patch_size", default=4, most=10_000), width)
     graph.norm("embeddings.norm", of.batch * side * side, width, weights=2 * width)
     for stage, (depth, count) in enumerate(zip(depths, heads, strict=True)):
         windows = max(side // window, 1) ** 2
+        inner = config.scaled(width, "mlp_ratio", default=4.0)
         with graph.repeat(depth):
             graph.weights(float((2 * window - 1) ** 2 * count))  # positions inside a window
             graph.elementwise("block.shift", of.batch * side * side * width, count=2)
-            encoder_block(graph, of.batch * windows, side * side / windows, width, int(width * ratio), count)
+            encoder_block(graph, of.batch * windows, side * side / windows, width, inner, count)
         if stage < len(depths) - 1:
             side = max(side // 2, 1)
             graph.norm("merge.norm", of.batch * side * side, 4 * width, weights=8 * width)
