@@ -96,7 +96,8 @@ def _rates(work: Work, dtype: Texts, seconds: Floats, streamed_bytes: Floats | N
     per = np.zeros((len(seconds), len(CORE_COUNTS)))
     place = {name: i for i, name in enumerate(CORE_COUNTS)}
     keys = np.array([place[tensor_key(str(d))] for d in dtype], dtype=np.int64)
-    np.add.at(per, (np.arange(len(seconds)), keys), work.tensor_flops)
+    np.add.at(per, (np.arange(len(seconds)), keys), work.tensor_flops - work.tensor_fp8_flops)
+    per[:, place["tensor_fp8"]] += work.tensor_fp8_flops
     for name, counts in (
         ("fp32", work.fp32_flops + INSTRUCTION_FLOPS * work.instructions),
         ("fp64", work.fp64_flops),

@@ -23,7 +23,7 @@ from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
-from tracetool.families.formats import dtype_of, product_rate
+from tracetool.families.formats import dtype_of, tensor_clocks
 from tracetool.families.names import UNKNOWN
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import has_activity
@@ -273,7 +273,7 @@ def implausible(measured: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Fl
     """Rows whose counts cannot have been worked off in their measured time."""
     seconds, work = measured.duration_s[:, 0], measured.work
     chip = gpu.sm_count * clock_mhz * 1e6
-    matrix = work.tensor_flops / (product_rate(dtype_of(rows, "bf16"), gpu) * chip)
+    matrix = tensor_clocks(work, dtype_of(rows, "bf16"), gpu) / chip
     vector = work.fp32_flops / (gpu.rate("fp32") * chip) + work.fp64_flops / (gpu.rate("fp64") * chip)
     memory = work.dram_bytes / gpu.dram_bytes_per_s
     return np.asarray(

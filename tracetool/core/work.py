@@ -19,6 +19,7 @@ class Work:
 
     useful_flops: Floats  # [FLOP]
     tensor_flops: Floats  # issued on tensor (matrix) cores, in the row's dtype [FLOP]
+    tensor_fp8_flops: Floats  # of those, the ones in FP8 though the row's dtype is wider [FLOP]
     fp32_flops: Floats  # FP32 pipe, fp16/bf16 included [FLOP]
     fp64_flops: Floats  # [FLOP]
     int_ops: Floats  # [op]

@@ -7,6 +7,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.core.operators import OperatorColumns, distinct_texts
+from tracetool.core.work import Work
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
@@ -100,6 +101,15 @@ def product_rate(words: Texts, gpu: Gpu) -> Floats:
     if gpu.pipe_of("tensor_bf16") == "fp32":
         rates["bf16"] *= _EMULATED_BF16
     return _mapped(words, rates, gpu.rate("fp32") * gpu.product_share("fp32"))
+
+
+def tensor_clocks(work: Work, words: Texts, gpu: Gpu) -> Floats:
+    """Return the clocks that one SM's tensor cores take at their peak for the counts of rows. Shape (n,)."""
+    clocks = work.tensor_flops / product_rate(words, gpu)
+    if not work.tensor_fp8_flops.any():
+        return np.asarray(clocks)
+    narrow = work.tensor_fp8_flops / product_rate(np.array(["fp8"], dtype=object), gpu)
+    return np.asarray((work.tensor_flops - work.tensor_fp8_flops) / product_rate(words, gpu) + narrow)
 
 
 def _pipe(word: str, gpu: Gpu) -> str:

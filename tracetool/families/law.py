@@ -92,6 +92,9 @@ class Law:
     host_tells : frozenset of str
         Coefficients of the host code, whichever kernel it calls: where a library calls a kernel that was
         measured in another, those of its own kernels take the place of what its source tells.
+    source_tells : frozenset of str
+        Choices of kernels that no fit tells, since times do not depend on them or no table had rows of them:
+        what ``library_host`` states of them holds for fitted kernels too.
     elsewhere : mapping of str to mapping of str to (float, float)
         The same of a library's own kernels on an architecture where none of them was measured, beside what
         ``library_host`` states; :data:`TENSOR_MEMORY` is any with tensor memory. A fit there is free of it.
@@ -144,6 +147,7 @@ class Law:
     project_habits: Mapping[str, Coefficients] = field(default_factory=dict)
     library_host: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     host_tells: frozenset[str] = frozenset()
+    source_tells: frozenset[str] = frozenset()
     elsewhere: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     name_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     by_version: Mapping[str, Mapping[str, Coefficients]] = field(default_factory=dict)

@@ -97,6 +97,7 @@ def with_unseen(work: Work, rows: OperatorColumns) -> Work:
     return replace(
         work,
         tensor_flops=work.tensor_flops * grown("act_tensor"),
+        tensor_fp8_flops=work.tensor_fp8_flops * grown("act_tensor"),
         fp32_flops=work.fp32_flops * grown("act_fp32", "act_fp16"),
         fp64_flops=work.fp64_flops * grown("act_fp64"),
     )

@@ -29,6 +29,17 @@ def tensor_key(dtype: str) -> str:
     return _TENSOR_KEY.get(dtype, "tensor_fp16")
 
 
+def tensor_energy_pj(work: Work, dtype: Texts, core_pj: Mapping[str, float]) -> Floats:
+    """Return the energy at 1 V of each row's operations on tensor cores. Shape (n,). [pJ]
+
+    ``dtype`` is the format that they are multiplied in, but for those counted as in FP8.
+    """
+    formats, place = distinct_texts(dtype)
+    per_flop = np.array([core_pj[tensor_key(name)] for name in formats], dtype=np.float64)[place]
+    of_fp8 = work.tensor_fp8_flops
+    return np.asarray(per_flop * (work.tensor_flops - of_fp8) + core_pj["tensor_fp8"] * of_fp8)
+
+
 def core_energy_j(
     work: Work, dtype: Texts, calibration: PowerCalibration, streamed_bytes: Floats | None = None
 ) -> Mapping[str, Floats]:
@@ -52,10 +63,8 @@ def core_energy_j(
         "compute" and "onchip" (shared memory, L2, the way of memory's bytes through the chip). [J at 1 V]
     """
     pj = calibration.core_pj
-    formats, place = distinct_texts(dtype)
-    per_tensor = np.array([pj[tensor_key(name)] for name in formats], dtype=np.float64)[place]
     compute = (
-        per_tensor * work.tensor_flops
+        tensor_energy_pj(work, dtype, pj)
         + pj["fp32"] * (work.fp32_flops + INSTRUCTION_FLOPS * work.instructions)
         + pj["fp64"] * work.fp64_flops
         + pj["int"] * work.int_ops

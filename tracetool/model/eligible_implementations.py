@@ -232,6 +232,14 @@ def _terms_of_measured_alone(
     return {name: more for name, (factor, more) in reference.items() if factor == 1.0 and name not in target}
 
 
+def _untold_by_fits(law: Law, one: Implementation, architecture: str) -> dict[str, float]:
+    """Return the choices of an implementation that source alone tells, as no fit does."""
+    if not law.source_tells:
+        return {}
+    host = host_of(law, one.stack, max(one.names, default=""), architecture)
+    return {name: more for name, (factor, more) in host.items() if name in law.source_tells and not factor}
+
+
 def _of_parent(law: Law, fitted: FittedLaw, gpu: Gpu) -> dict[str, float]:
     """Return the coefficients of another format on a GPU, in step with it where it was not measured there."""
     values = coefficients_on(law, fitted, gpu.architecture)
@@ -266,6 +274,7 @@ def _member(
         _terms_of_measured_alone(law, one, gpu.architecture, nearest[0].architecture) if not alike else {}
     )
     values = coefficients_on(law, fitted, gpu.architecture, stack, there_alone)
+    values = {**_untold_by_fits(law, one, gpu.architecture), **values}
     values |= choices_of_version(law, one, stack)
     caller = caller or library_of(stack)
     if caller not in {one.stack, ""}:

@@ -11,7 +11,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import BOUNDS, UNITS, BusyTimes, Timing
 from tracetool.core.work import Work
 from tracetool.families import names
-from tracetool.families.formats import dtype_of, product_rate
+from tracetool.families.formats import dtype_of, tensor_clocks
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import family_of, groups, known_shape
@@ -162,7 +162,7 @@ def _busy(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Time each unit needs at its peak: clocks of the core domain, and seconds of the others. (n,) each."""
     per_sm = {
-        "tensor": work.tensor_flops / product_rate(dtype_of(rows, "bf16"), gpu),
+        "tensor": tensor_clocks(work, dtype_of(rows, "bf16"), gpu),
         "fp32": work.fp32_flops / gpu.rate("fp32"),
         "fp64": work.fp64_flops / gpu.rate("fp64"),
         "int": work.int_ops / gpu.rate("int"),
@@ -181,8 +181,8 @@ def least_s(rows: OperatorColumns, gpu: Gpu, work: Work) -> Floats:
     No run takes less: the core clock is the GPU's highest. Memory is left out, as caches serve what they
     still hold.
     """
-    rate = product_rate(dtype_of(rows, "bf16"), gpu) * gpu.sm_count * gpu.clock_max_mhz * 1e6
-    return np.maximum(work.tensor_flops / rate, _link_s(rows, gpu, work.link_bytes, least=True))
+    products_s = tensor_clocks(work, dtype_of(rows, "bf16"), gpu) / (gpu.sm_count * gpu.clock_max_mhz * 1e6)
+    return np.maximum(products_s, _link_s(rows, gpu, work.link_bytes, least=True))
 
 
 def _link_s(rows: OperatorColumns, gpu: Gpu, link_bytes: Floats, *, least: bool = False) -> Floats:

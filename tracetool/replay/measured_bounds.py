@@ -10,7 +10,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.families.formats import multiplied_format
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor
-from tracetool.model.dynamic import tensor_key
+from tracetool.model.dynamic import tensor_energy_pj
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
@@ -104,14 +104,10 @@ def _energy(
     if not read.any():
         return []
     work, pj = predicted.timing.work, prior_calibration(gpu).core_pj
-    formats = multiplied_format(rows.text("dtype"), gpu)
-    tensor = np.array([pj[tensor_key(str(name))] for name in formats], np.float64)
+    tensor = tensor_energy_pj(work, multiplied_format(rows.text("dtype"), gpu), pj)
     volt: Floats = core_voltage_v(gpu, np.where(read, anchor.clock_mhz, gpu.clock_min_mhz), power)
-    needed = (
-        LEAST_ENERGY
-        * volt**2
-        * (tensor * work.tensor_flops + pj["fp32"] * work.fp32_flops + pj["fp64"] * work.fp64_flops)
-    )
+    vector = pj["fp32"] * work.fp32_flops + pj["fp64"] * work.fp64_flops
+    needed = LEAST_ENERGY * volt**2 * (tensor + vector)
     short = read & (needed * 1e-12 > anchor.power_w * anchor.duration_s)
     if not short.any():
         return []

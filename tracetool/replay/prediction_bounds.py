@@ -13,7 +13,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.families.formats import multiplied_format
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
-from tracetool.model.dynamic import tensor_key
+from tracetool.model.dynamic import tensor_energy_pj
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
@@ -120,10 +120,8 @@ def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration, surroundings
 def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]:
     """Energies of computing outside the range for operations in this process."""
     work, pj = predicted.timing.work, prior_calibration(gpu).core_pj
-    named, place = rows.distinct("dtype")
-    formats = multiplied_format(np.array(named, object), gpu)
-    tensor = np.array([pj[tensor_key(str(name))] for name in formats], np.float64)[place]
-    operations = tensor * work.tensor_flops + pj["fp32"] * work.fp32_flops + pj["fp64"] * work.fp64_flops
+    tensor = tensor_energy_pj(work, multiplied_format(rows.text("dtype"), gpu), pj)
+    operations = tensor + pj["fp32"] * work.fp32_flops + pj["fp64"] * work.fp64_flops
     volt: Floats = core_voltage_v(gpu, predicted.clock_mhz, power)
     usual_j = operations[:, None] * volt**2 * 1e-12
     drawn = predicted.energy_j

@@ -23,7 +23,9 @@ from tracetool.families.attention.prefill_hosts import (
 from tracetool.families.attention.prefill_passes import (
     BACKWARD,
     MEMORY_NORM,
+    RATE_OF_8,
     RESIDENT_SHARE,
+    multiplied_in_8,
     narrow_keys,
     passes_of,
 )
@@ -126,13 +128,17 @@ def _read_again(s: Scores, fills: Floats, batch_heads: Floats, gpu: Gpu, c: Coef
     return np.asarray(np.maximum(distinct - keys, 0.0) * lost / AGAIN_EFFICIENCY)
 
 
-def _rate(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> Floats:
-    """Return the peak of the matrix instructions a kernel multiplies by. Shape (n,). [FLOP/clk/SM]"""
+def _rate_of_8(gpu: Gpu) -> Floats:
+    """Return the rate of products in FP8. Shape (1,). [FLOP/clk/SM]"""
+    return product_rate(np.array(["fp8"], dtype=object), gpu)
+
+
+def _rate(rows: OperatorColumns, s: Scores, in_8_bits: Bools, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return the peak that a kernel's steps are stated relative to. Shape (n,). [FLOP/clk/SM]"""
     if c["by_head"] == VLLM_TRITON:
         return np.minimum(s.rate, CHAINED_RATE)
-    if c["kv8_products"] >= 1.0:
-        in_8_bits = product_rate(np.array(["fp8"], dtype=object), gpu)
-        return np.asarray(np.where(narrow_keys(s, c), np.maximum(in_8_bits, s.rate), s.rate))
+    if c["kv8_products"] == RATE_OF_8:
+        return np.asarray(np.where(in_8_bits, _rate_of_8(gpu), s.rate))
     # FlashInfer's own has no form for tensor memory
     own = c["by_head"] == FLASHINFER and gpu.tensor_memory_bytes_per_sm > 0.0
     older = older_kernels(rows, gpu) | (own or c["by_head"] in {SGLANG_TRITON, SGLANG_ENCODER})
@@ -275,7 +281,9 @@ def _launch_us(rows: OperatorColumns, s: Scores, gpu: Gpu, c: Coefficients) -> F
 def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     """Return the parts of the time of n rows, the same at every clock."""
     s, n = attention_scores(rows, gpu), len(rows)
-    rate = _rate(rows, s, gpu, c)
+    in_8_bits = multiplied_in_8(s, gpu, c)
+    rate = _rate(rows, s, in_8_bits, gpu, c)
+    peak = np.maximum(rate, np.where(in_8_bits, _rate_of_8(gpu), 0.0))
     tiling = _tiling(s, gpu, c, rate)
     waves = tiling.batch_heads * tiling.visited.tiles / float(gpu.sm_count)
     drawn = s.head_dim + s.value_dim / value_parts(s, c)  # of each key, by a block [elements]
@@ -293,13 +301,13 @@ def _prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         fixed_s=_launch_us(rows, s, gpu, c) * 1e-6,
         serial_cycles=LATENCY_CLK + passes.serial_clk,
         stream_s=passes.stream_s,
-        core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
+        core_cycles=np.maximum(factor * core, least_cycles(s, peak, gpu)),
         memory_s=factor * (passes.touched * (1.0 - passes.resident) + again) / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
         floor_s=np.zeros(n),
         **graph_steps_s(rows, gpu),
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
-        work=scores_work(s, factor * fills),
+        work=scores_work(s, factor * fills, in_8_bits=in_8_bits),
     )
 
 
@@ -313,6 +321,7 @@ PREFILL = Law(
     ),
     library_host=HOST,
     host_tells=frozenset({"cache_passes", "cache_clk", "token_clk", "kv8_pass"}),
+    source_tells=frozenset({"kv8_products"}),
     elsewhere=ELSEWHERE,
     by_vendor={"amd": values_of(_DATA["amd"])},
     name_habits=NAME_HABITS,
@@ -329,6 +338,7 @@ ENCODER = replace(
     lent_as={"cache_passes": "pass_factor", "pass_clk": "", "cache_clk": "", "token_clk": ""},
     library_host=ENCODER_HOST,
     host_tells=frozenset(),
+    source_tells=frozenset(),
     elsewhere=ENCODER_ELSEWHERE,
     priors={**_DATA["prefill"], **_DATA["encoder"]},
     habits=(

@@ -129,7 +129,16 @@ HOST: Final[dict[str, Host]] = {
     "vllm/flash_attn/ampere-ga100": _PAGED,
     "sglang": {**written(SGLANG_TOKENS), **LONGER, "kv8_casts": (0.0, 2.0)},
     # keys and values are converted as they are written, and queries by PyTorch (trtllm_mha_backend.py)
-    "sglang/trtllm": {"fp8_launch_us": (0.0, CAST_US + 2.0 * LAUNCH_US), "q_casts": (0.0, 1.0)},
+    "sglang/trtllm": {
+        "fp8_launch_us": (0.0, CAST_US + 2.0 * LAUNCH_US),
+        "q_casts": (0.0, 1.0),
+        "kv8_products": (0.0, 1.0),
+    },
+    # FlashAttention 3 takes queries in the format of the keys: vLLM's layer and SGLang convert them for a
+    # cache of 8 bits (vllm/v1/attention/backends/flash_attn.py, ``supports_quant_query_input``; sglang/srt/
+    # layers/attention/flashattention_backend.py, ``kv_cache_dtype``); steps were fitted beside those of 16
+    "vllm/fa3/hopper": {"kv8_products": (0.0, 2.0)},
+    "sglang/fa3/hopper": {"kv8_products": (0.0, 2.0)},
     "sglang/flash_attention/ampere-ga100": _PACKED,
     f"sglang/flashinfer/{WARPS}": _OWN_FLASHINFER,
     f"vllm/fiprefill/{WARPS}": _OWN_FLASHINFER,

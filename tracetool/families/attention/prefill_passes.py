@@ -30,6 +30,8 @@ QUANTIZE_OPS = 35.0
 CAST_BYTES = 3.0
 #: Least time that another is divided by. [s] By definition of the number format: near its least normal one.
 _LEAST_S = 1e-300
+#: The choice of ``kv8_products`` whose steps are stated relative to the rate of FP8. [1] By definition here.
+RATE_OF_8 = 1.0
 #: Share of L2 that tensors passed over again and again keep to themselves. [1] A prior.
 RESIDENT_SHARE = 0.7
 
@@ -37,6 +39,12 @@ RESIDENT_SHARE = 0.7
 def narrow_keys(s: Scores, c: Coefficients) -> Bools:
     """Return where keys alone are computed in 8 bits: kernels that take new ones as they came do not."""
     return np.asarray((s.kv_size <= 1.0) & (s.size > 1.0) & (c["by_head"] != TRTLLM_WARPS))
+
+
+def multiplied_in_8(s: Scores, gpu: Gpu, c: Coefficients) -> Bools:
+    """Return where queries of 16 bits are converted, so that products with keys in 8 bits are in FP8 too."""
+    told = c["kv8_products"] >= 1.0 and gpu.rate("tensor_fp8") > gpu.rate("tensor_fp16")
+    return np.asarray(narrow_keys(s, c) & s.tensor & told)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,9 @@ def _useful_flops(s: Scores) -> Floats:
     return np.asarray(factor * 2.0 * s.batch * s.heads * s.pairs * (s.head_dim + s.value_dim))
 
 
-def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
+def scores_work(
+    s: Scores, filled: Floats, read: Floats | None = None, in_8_bits: Bools | None = None
+) -> Work:
     """Return the work of attention problems.
 
     Two products of 2 d FLOP per pair, forward; 2.5 times that backward (five products). One
@@ -132,6 +134,8 @@ def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
         Bytes of K and V that tiles of queries draw from L2. [B]
     read : array, shape (n,), optional
         Bytes from memory; by default Q, K, V and O once. [B]
+    in_8_bits : array of bool, shape (n,), optional
+        Problems whose products are in FP8 though their queries came in 16 bits; by default none.
     """
     batch_heads = s.batch * s.heads
     factor = np.where(s.backward, 2.5, 1.0)
@@ -151,6 +155,7 @@ def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
         len(s.batch),
         useful_flops=useful,
         tensor_flops=np.where(s.tensor, issued, 0.0),
+        tensor_fp8_flops=0.0 if in_8_bits is None else np.where(s.tensor & in_8_bits, issued, 0.0),
         fp32_flops=np.where(s.tensor, SOFTMAX_OPS * scores, issued),
         sfu_ops=scores,
         int_ops=scores,
