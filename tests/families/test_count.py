@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from tests.model.operators import DECODE, PREFILL, SHAPES, every_family, rows_of
 from tracetool.core.work import Work
+from tracetool.families.attention.decode_hosts import XQA_HABITS
 from tracetool.families.attention.problem import score_pairs
+from tracetool.families.pricing import laws
 from tracetool.families.registry import count_work, families, known_shape
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.classify import NAMES
@@ -53,6 +55,30 @@ def test_fp32_products_stay_off_the_matrix_units_and_fp8_moves_half_the_bytes() 
     assert single.tensor_flops[0] == 0
     assert half.tensor_flops[0] > 0
     assert eighth.dram_bytes[0] < half.dram_bytes[0] < single.dram_bytes[0]
+
+
+def test_only_matrix_instructions_take_rows_that_no_query_of_decode_fills() -> None:
+    """Four heads share a key: matrix instructions take 16 rows, four times as many, lanes one at a time."""
+    half, single = (count_work(rows_of("attention", d, "decode", **DECODE), GPU) for d in ("bf16", "fp32"))
+    assert half.tensor_flops[0] == 4.0 * half.useful_flops[0]
+    assert single.tensor_flops[0] == 0
+    assert single.fp32_flops[0] == single.useful_flops[0]
+    # TensorRT-LLM leaves heads that share none to a kernel without tensor cores
+    rows = rows_of("attention", phase="decode", **{**DECODE, "kv_heads": 32})
+    law = laws()["decode"]
+    xqa, other = (law.pieces(rows, GPU, habits).work for habits in (XQA_HABITS, {}))
+    assert (xqa.tensor_flops[0], xqa.fp32_flops[0]) == (0.0, xqa.useful_flops[0])
+    assert other.tensor_flops[0] == 16.0 * other.useful_flops[0]
+
+
+def test_the_diagonal_costs_as_much_of_few_keys_as_of_many() -> None:
+    """Half of a tile of 64 keys a query, beside the 256 that 512 see in the mean, or 3840."""
+    alone, behind = (
+        count_work(rows_of("attention", phase="prefill", **{**PREFILL, "q_len": 512, "kv_len": keys}), GPU)
+        for keys in (512, 4096)
+    )
+    in_vain = [work.tensor_flops[0] / work.useful_flops[0] - 1.0 for work in (alone, behind)]
+    assert in_vain == pytest.approx([64.0 / (512 + 64), 32.0 / (3840 + 32)], rel=1e-3)
 
 
 def test_a_convolution_is_an_implicit_product() -> None:

@@ -129,7 +129,7 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
         "active": blocks / (math.ceil(blocks / SMS) * SMS), "dram_bytes": memory + passing,
         "l2_bytes": drawn + passing, "shared_bytes": 2 * drawn + passing, "useful_flops": flops,
         # one exponential a score, and five operations of the softmax
-        "sfu_ops": batch * heads * pairs, "fp32_flops": 5 * batch * heads * pairs,
+        "sfu_ops": batch * heads * pairs, "fp32_flops": flops if without else 5 * batch * heads * pairs,
     }  # fmt: skip
 
 

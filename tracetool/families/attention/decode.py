@@ -181,7 +181,7 @@ def _decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         floor_s=np.zeros(n),
         **graph_steps_s(rows, gpu),
         active=np.clip(grid.blocks / (np.ceil(grid.blocks / gpu.sm_count) * gpu.sm_count), 0.0, 1.0),
-        work=scores_work(s, drawn, read=from_memory + passing),
+        work=scores_work(s, drawn, read=from_memory + passing, vector=grid.vector),
     )
 
 

@@ -119,7 +119,12 @@ def _useful_flops(s: Scores) -> Floats:
 
 
 def scores_work(
-    s: Scores, filled: Floats, read: Floats | None = None, in_8_bits: Bools | None = None
+    s: Scores,
+    filled: Floats,
+    read: Floats | None = None,
+    *,
+    in_8_bits: Bools | None = None,
+    vector: Bools | None = None,
 ) -> Work:
     """Return the work of attention problems.
 
@@ -136,15 +141,21 @@ def scores_work(
         Bytes from memory; by default Q, K, V and O once. [B]
     in_8_bits : array of bool, shape (n,), optional
         Problems whose products are in FP8 though their queries came in 16 bits; by default none.
+    vector : array of bool, shape (n,), optional
+        Problems whose kernel leaves tensor cores idle; by default those in formats without any.
     """
     batch_heads = s.batch * s.heads
     factor = np.where(s.backward, 2.5, 1.0)
     useful = _useful_flops(s)
-    # a tile of queries computes whole tiles of keys, half of the diagonal one in vain
-    rows_of_tile = np.where(s.decode, 16.0, 64.0)
+    # a tile of queries computes whole tiles of keys, half of the diagonal one in vain; where one query a
+    # sequence is left, only matrix instructions take rows that nothing fills
+    tensor = s.tensor if vector is None else s.tensor & ~vector
+    rows_of_tile = np.where(s.decode, np.where(tensor, 16.0, 1.0), 64.0)
     packed = np.where(s.decode, s.heads / s.kv_heads, 1.0) * s.q_len
     padded = np.ceil(packed / rows_of_tile) * rows_of_tile / packed
-    issued = useful * np.maximum(padded, 1.0) * np.where(s.causal, 1.0 + 64.0 / (s.q_len + 64.0), 1.0)
+    seen = 2.0 * s.pairs / s.q_len - 1.0  # by the last query, were there no keys before the first
+    in_vain = np.where(s.causal & (tensor | ~s.decode), 64.0 / (seen + 64.0), 0.0)
+    issued = useful * np.maximum(padded, 1.0) * (1.0 + in_vain)
     scores = batch_heads * s.pairs * factor
     passing = batch_heads * s.q_len * (s.head_dim + s.value_dim) * s.size
     if read is None:
@@ -154,9 +165,9 @@ def scores_work(
     return Work.of(
         len(s.batch),
         useful_flops=useful,
-        tensor_flops=np.where(s.tensor, issued, 0.0),
-        tensor_fp8_flops=0.0 if in_8_bits is None else np.where(s.tensor & in_8_bits, issued, 0.0),
-        fp32_flops=np.where(s.tensor, SOFTMAX_OPS * scores, issued),
+        tensor_flops=np.where(tensor, issued, 0.0),
+        tensor_fp8_flops=0.0 if in_8_bits is None else np.where(tensor & in_8_bits, issued, 0.0),
+        fp32_flops=np.where(tensor, SOFTMAX_OPS * scores, issued),
         sfu_ops=scores,
         int_ops=scores,
         shared_bytes=2.0 * filled + passing,
