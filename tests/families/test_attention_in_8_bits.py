@@ -71,6 +71,34 @@ def test_kernels_that_expand_their_keys_multiply_in_16_bits(
     assert work.tensor_fp8_flops[0] == 0 < work.tensor_flops[0]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "stack", "implementation", "in_8_bits"),
+    [
+        ("h100-sxm", "vllm 0.24.0", "vllm_flash_attn_fa3", True),
+        ("h100-sxm", "trtllm 1.3.0rc20", "torch_flow", True),
+        ("b200-sxm", "sglang 0.5.14", "trtllm_mha", True),
+        ("b200-sxm", "vllm 0.24.0", "vllm_flashinfer_trtllmdecode", True),
+        ("b200-sxm", "sglang 0.5.14", "flashinfer", False),
+        ("h200-sxm", "sglang 0.5.14", "triton", False),
+        ("l40s", "trtllm 1.3.0rc20", "torch_flow", False),
+        ("a100-sxm", "trtllm 1.0.0", "torch_flow", False),
+    ],
+)
+def test_decode_multiplies_in_8_bits_where_queries_are_converted(
+    gpu: str, stack: str, implementation: str, in_8_bits: bool
+) -> None:
+    named = {"stack": stack, "implementation": implementation, "kv_heads": 8}
+    decode = {"phase": "decode", "batch": 64, "q_len": 1, "kv_len": 8192}
+    work = _predicted(gpu, **decode, **named).timing.work
+    assert work.tensor_fp8_flops[0] == (work.tensor_flops[0] if in_8_bits else 0.0)
+    assert work.tensor_flops[0] > 0
+    heads_of_64 = _predicted(gpu, **decode, **named, head_dim=64).timing.work
+    # XQA's kernel for 8 bits is for heads of 128 and more
+    assert (heads_of_64.tensor_fp8_flops[0] > 0) == (in_8_bits and gpu + stack[:6] != "h100-sxmtrtllm")
+    of_keys_in_16 = _predicted(gpu, **decode, **named, kv_dtype="bf16").timing.work
+    assert of_keys_in_16.tensor_fp8_flops[0] == 0
+
+
 def test_steps_stated_beside_those_of_16_bits_keep_their_time() -> None:
     """Only the rate of the peak differs, and that is no limit of a kernel that reaches half of it."""
     law, gpu, rows = laws()["prefill"], load_gpu("h200-sxm"), _rows(stack="vllm", implementation="fa3")

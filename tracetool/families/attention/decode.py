@@ -181,7 +181,7 @@ def _decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         floor_s=np.zeros(n),
         **graph_steps_s(rows, gpu),
         active=np.clip(grid.blocks / (np.ceil(grid.blocks / gpu.sm_count) * gpu.sm_count), 0.0, 1.0),
-        work=scores_work(s, drawn, read=from_memory + passing, vector=grid.vector),
+        work=scores_work(s, drawn, read=from_memory + passing, in_8_bits=grid.in_8_bits, vector=grid.vector),
     )
 
 
@@ -195,6 +195,7 @@ DECODE = Law(
     library_habits=LIBRARY_HABITS,
     name_habits=NAME_HABITS,
     by_version=BY_VERSION,
+    source_tells=frozenset({"kv8_products"}),
     by_row=True,
 )
 LAWS = (DECODE,)

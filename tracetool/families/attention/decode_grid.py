@@ -56,6 +56,7 @@ class DecodeGrid:
     tiles: Floats  # tiles of keys that each meets
     parts: Floats  # blocks that share the keys of a query tile
     slots: Floats  # blocks that run at a time
+    in_8_bits: Bools  # rows whose queries are converted, so that products are in FP8 too
 
     @cached_property
     def steps(self) -> Floats:
@@ -117,6 +118,7 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
         tiles=np.minimum(all_tiles, np.ceil(visible_keys / key_tile) + windowed),
         parts=kv_splits,
         slots=slots,
+        in_8_bits=_multiplied_in_8(s, own8 if c["split_fill"] == XQA else kv8, gpu, c) & ~vector,
     )
 
 
@@ -146,6 +148,12 @@ def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
     if c["split_fill"] == XQA and capability(gpu) != XQA_SPLIT_8[0]:
         return np.zeros(len(kv8), dtype=np.bool_)
     return np.asarray(kv8 & (dim * 128.0 >= c["kv8_least_dim"]))
+
+
+def _multiplied_in_8(s: Scores, narrow: Bools, gpu: Gpu, c: Coefficients) -> Bools:
+    """Return the rows of tensor cores whose queries are converted to the 8 bits of ``narrow`` keys. (n,)"""
+    told = c["kv8_products"] >= 1.0 and gpu.rate("tensor_fp8") > gpu.rate("tensor_fp16")
+    return np.asarray(narrow & (s.size > 1.0) & s.tensor & told)
 
 
 def _split(

@@ -97,6 +97,12 @@ def host_of_habits(habits: Coefficients) -> Host:
     return {name: (0.0, value) for name, value in habits.items() if name not in free}
 
 
+#: Queries become what keys are: in FlashAttention 3, in XQA's kernel for 8 bits, and before generated kernels
+#: (vllm/v1/attention/backends/flash_attn.py, flashinfer.py; sglang/srt/layers/attention,
+#: flashattention_backend.py, trtllm_mha_backend.py; NVIDIA/TensorRT-LLM, cpp/kernels/xqa/mha_sm90.cu,
+#: ``MathElem``). [1] By definition of these sources.
+_IN_8_BITS: Final[Host] = {"kv8_products": (0.0, 1.0)}
+
 #: SGLang converts new keys and values, looks for the query's largest number and quantizes it, before it
 #: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
 #: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
@@ -111,6 +117,10 @@ HOST: Final[dict[str, Host]] = {
     "sglang": LONGER,
     "sglang/flash_attention": {"kv8_casts": (0.0, 2.0)},
     f"sglang/flash_attention/{WARPS}": {"tile_rows": (0.0, 128.0)},
+    "vllm/fa3/hopper": _IN_8_BITS,
+    "sglang/fa3/hopper": _IN_8_BITS,
+    f"vllm/trtllm/{TENSOR_MEMORY}": _IN_8_BITS,
+    f"sglang/trtllm/{TENSOR_MEMORY}": _IN_8_BITS,
     "vllm/trtllm": {"vector_heads": (0.0, 0.0), "clears": (0.0, 0.0)},
     "vllm/triton": _VLLM_TRITON,
     "sglang/trtllm": {
@@ -122,10 +132,10 @@ HOST: Final[dict[str, Host]] = {
     "trtllm/torch_flow/ada": host_of_habits(XQA_HABITS),
     "trtllm/torch_flow/ampere-ga100": host_of_habits(XQA_HABITS),
     "trtllm/torch_flow/ampere-ga10x": host_of_habits(XQA_HABITS),
-    "trtllm/torch_flow/blackwell": {**host_of_habits(_GENERATED), **_CLEARED},
+    "trtllm/torch_flow/blackwell": {**host_of_habits(_GENERATED), **_CLEARED, **_IN_8_BITS},
     "trtllm/torch_flow_flashinfer/blackwell": {"clears": (0.0, 0.0)},
     "trtllm/torch_flow/blackwell-gb20x": host_of_habits(XQA_HABITS),
-    "trtllm/torch_flow/hopper": host_of_habits(XQA_HABITS),
+    "trtllm/torch_flow/hopper": {**host_of_habits(XQA_HABITS), **_IN_8_BITS},
 }
 #: Of kernels where none of their library was measured. [units of decode.toml] By definition as above.
 ELSEWHERE: Final[dict[str, Host]] = {"trtllm/torch_flow/blackwell": _GENERATED_ELSEWHERE}
