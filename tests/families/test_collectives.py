@@ -215,3 +215,12 @@ def test_rows_that_state_no_library_lie_in_their_intervals_at_any_size(data: Pat
     assert 0.86 < held.mean() < 0.96
     for least, most in ((0, 65536), (65536, 2**24), (2**24, 2**40)):
         assert held[(size > least) & (size <= most)].mean() > 0.82
+
+
+@pytest.mark.parametrize("gpu", ["mi300x", "h100-sxm"])
+def test_a_send_goes_to_one_peer_over_the_links_to_it(gpu: str) -> None:
+    """Among eight MI300X it went over seven links at once, six times as fast as one carries it."""
+    two, eight = seconds(collectives(1024 * MB, [2, 8], "send_recv", implementation="NCCL"), gpu)
+    assert eight == pytest.approx(two)
+    link = load_gpu(gpu).link_rate(np.array([2.0]))[0]
+    assert 0.6 < 1024 * MB / eight / link < 1.0

@@ -54,20 +54,23 @@ def test_a_ring_sends_its_share_in_its_steps(kind: str, ranks: float) -> None:
     assert message.steps[0] == laps * (ranks - 1)
     assert message.sends[0] == (kind in ("all_to_all", "send"))
     assert message.reduces_all[0] == (kind == "all_reduce")
-    assert message.per_peer[0] == 1e6 / ranks
+    assert message.per_peer[0] == (1e6 if kind == "send" else 1e6 / ranks)
+    assert message.peers[0] == (1.0 if kind == "send" else ranks - 1)
 
 
 @pytest.mark.parametrize("ranks", [2.0, 4.0, 8.0])
 @pytest.mark.parametrize("size", [1e3, 4e4, 1e6, 3e7, 2e9])
 @pytest.mark.parametrize(("kind", "adds"), [("all_reduce", False), ("all_reduce", True), ("all_gather", True),
-                                            ("all_to_all", False), ("broadcast", False)])  # fmt: skip
+                                            ("all_to_all", False), ("send", False),
+                                            ("broadcast", False)])  # fmt: skip
 def test_each_protocol_takes_what_the_page_says(kind: str, adds: bool, size: float, ranks: float) -> None:
     message = message_of(rows_of("collective", bytes=size, ranks=ranks, kind=kind))
     between = links(adds=adds)
     chosen, spent = int(protocols(message, between)[0]), carry(message, between, C)
     ring, steps = float(message.ring_bytes[0]), float(message.steps[0])
     fast, start, step = RATE * C["link_factor"], C["start_factor"], C["step_factor"]
-    copied = ring + C["own_share"] * size / ranks
+    one = kind == "send"  # all of it to one peer, and none to itself
+    copied, peers = ring if one else ring + C["own_share"] * size / ranks, 1.0 if one else ranks - 1
     page = {
         LL: LAUNCH + WAIT * (C["ll_start"] * start + C["ll_step"] * step * steps)
         * (1 + C["ll_fill"] * size / (size + C["ll_fill_bytes"])) + ring / (C["ll_share"] * RATE),
@@ -77,15 +80,15 @@ def test_each_protocol_takes_what_the_page_says(kind: str, adds: bool, size: flo
         + copied / (C["simple_share"] * fast),
         NVLS: LATENCY * C["simple_factor"] * (C["nvls_start"] + C["nvls_peer"] * ranks)
         + size / (C["nvls_share"] * fast),
-        SENDS_LL: LAUNCH + WAIT * (C["sends_start"] * start + C["sends_peer"] * step * (ranks - 1))
+        SENDS_LL: LAUNCH + WAIT * (C["sends_start"] * start + C["sends_peer"] * step * peers)
         + ring / (C["sends_ll_share"] * RATE),
-        SENDS: C["sends_simple_us"] * 1e-6 + WAIT * C["sends_peer"] * (ranks - 1)
+        SENDS: C["sends_simple_us"] * 1e-6 + WAIT * C["sends_peer"] * peers
         + copied / (C["sends_share"] * fast),
     }  # fmt: skip
     assert spent.seconds[0] == pytest.approx(page[chosen], rel=1e-9)
     assert spent.link_bytes[0] == pytest.approx(size if chosen == NVLS else ring)
-    if kind == "all_to_all":
-        assert chosen == (SENDS_LL if size / ranks <= 16384 else SENDS)
+    if kind in ("all_to_all", "send"):
+        assert chosen == (SENDS_LL if size / (1.0 if one else ranks) <= 16384 else SENDS)
     elif not adds or kind != "all_reduce":
         assert chosen in (LL, LL128, SIMPLE)
 
@@ -99,13 +102,14 @@ HOST = {
 
 @pytest.mark.parametrize("ranks", [2.0, 4.0, 8.0])
 @pytest.mark.parametrize("size", [1e3, 1e5, 1e8])
-@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "all_to_all"])
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "all_to_all", "send"])
 def test_through_the_host_the_faster_protocol_runs(kind: str, size: float, ranks: float) -> None:
     card = load_gpu("l40s")  # no peer links
     message = message_of(rows_of("collective", bytes=size, ranks=ranks, kind=kind))
     rate = card.pcie_bytes_per_s * {2: 1.0, 4: 0.27, 8: 0.07}[int(ranks)]
-    steps, ring, sends = float(message.steps[0]), float(message.ring_bytes[0]), kind == "all_to_all"
-    short = HOST["sends_us"] + HOST["sends_step_us"] * (ranks - 1) if sends else (
+    steps, ring, sends = float(message.steps[0]), float(message.ring_bytes[0]), kind in ("all_to_all", "send")
+    peers = 1.0 if kind == "send" else ranks - 1
+    short = HOST["sends_us"] + HOST["sends_step_us"] * peers if sends else (
         HOST["ll_us"] + HOST["ll_step_us"] * steps)  # fmt: skip
     long = HOST["simple_us"] + HOST["simple_step_us"] * (1.0 if sends else steps)
     share = HOST["sends_share"] if sends else HOST["share"]

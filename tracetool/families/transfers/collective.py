@@ -17,7 +17,7 @@ from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficient, Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.families.transfers.custom import Shots, limits_of, shots
-from tracetool.families.transfers.fabric import between_servers, peer_links, through_host
+from tracetool.families.transfers.fabric import between_servers, joined, peer_links, through_host
 from tracetool.families.transfers.host import carry_through_host, one_shot_through_host
 from tracetool.families.transfers.implementation import (
     CUSTOM,
@@ -58,7 +58,7 @@ def _of(library: str, c: Coefficients) -> dict[str, float]:
 
 def _over_links(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     message, by = message_of(rows), implementations_of(rows)
-    carried = carry(message, peer_links(message.ranks, gpu), _of("nccl", c))
+    carried = carry(message, peer_links(joined(message), gpu), _of("nccl", c))
     times = Shots(carried.seconds, carried.link_bytes, np.zeros(len(rows)), np.zeros(len(rows), np.bool_))
     for number, early in sorted({*zip(by.library.tolist(), by.early.tolist(), strict=True)}):
         places = np.flatnonzero((by.library == number) & (by.early == early))

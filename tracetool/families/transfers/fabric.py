@@ -42,6 +42,18 @@ def peer_links(ranks: Floats, gpu: Gpu) -> PeerLinks:
     return PeerLinks(gpu.link_rate(ranks), latency_s, latency_s - launch_s, launch_s, adds, gpu.host_gpus)
 
 
+def joined(message: Message, ranks: Floats | None = None) -> Floats:
+    """Return among how many of its ranks each message goes over links at once: two of a send. Shape (n,). [1]
+
+    Parameters
+    ----------
+    ranks : array, shape (n,), optional
+        Those of one server; all by default. [1]
+    """
+    among = message.ranks if ranks is None else ranks
+    return np.where(message.to_one, np.minimum(among, 2.0), among)
+
+
 def servers_of(message: Message, gpu: Gpu) -> Floats:
     """Return the number of servers, or racks, that hold a message's ranks. Shape (n,). [1]
 

@@ -30,10 +30,9 @@ def carry_through_host(message: Message, gpu: Gpu, c: Mapping[str, float]) -> Ca
     # a baseboard of peer links sends beyond itself through an adapter for each GPU, which none shares
     shared = np.where(gpu.link_ranks >= _STATED_RANKS[-1], 1.0, crowd(message.ranks, c))
     rate = gpu.pcie_bytes_per_s * shared
-    peers = message.ranks - 1.0
     low_latency_us = np.where(
         message.sends,
-        c["sends_us"] + c["sends_step_us"] * peers,
+        c["sends_us"] + c["sends_step_us"] * message.peers,
         c["ll_us"] + c["ll_step_us"] * message.steps,
     )
     simple_us = c["simple_us"] + c["simple_step_us"] * np.where(message.sends, 1.0, message.steps)

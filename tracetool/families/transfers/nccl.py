@@ -136,13 +136,13 @@ def _ranks_waited_for(message: Message, links: PeerLinks) -> Floats:
 
 def _sends_ll(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
     latency = links.launch_s + links.wait_s * (
-        c["sends_start"] * c["start_factor"] + c["sends_peer"] * c["step_factor"] * (message.ranks - 1.0)
+        c["sends_start"] * c["start_factor"] + c["sends_peer"] * c["step_factor"] * message.peers
     )
     return np.asarray(latency + message.ring_bytes / (c["sends_ll_share"] * links.bytes_per_s))
 
 
 def _sends(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
-    latency = c["sends_simple_us"] * 1e-6 + links.wait_s * c["sends_peer"] * (message.ranks - 1.0)
+    latency = c["sends_simple_us"] * 1e-6 + links.wait_s * c["sends_peer"] * message.peers
     return np.asarray(
         latency + _moved(message, c) / (c["sends_share"] * c["link_factor"] * links.bytes_per_s)
     )
@@ -150,7 +150,7 @@ def _sends(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats
 
 def _moved(message: Message, c: Mapping[str, float]) -> Floats:
     """Return the bytes a rank's blocks move: to others, and its own part from buffer to buffer. [B]"""
-    return np.asarray(message.ring_bytes + c["own_share"] * message.per_peer)
+    return np.asarray(message.ring_bytes + c["own_share"] * message.own_bytes)
 
 
 _TIMES: Final = {

@@ -21,8 +21,8 @@ FACTOR = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_a
 #: reads beside them is not counted.
 MEMORY_PER_WIRE = 2.0
 
-#: In the kind of a collective whose ranks send to each peer by itself.
-_SENDS = ("alltoall", "send", "recv", "p2p")
+#: In the kind of a collective whose ranks send to each peer by itself: to all of them, to one.
+_TO_ALL, _TO_ONE = "alltoall", ("send", "recv", "p2p")
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,23 @@ class Message:
     ring_bytes: Floats  # what each rank sends in a ring [B]
     steps: Floats  # of a ring, one message to the next rank each [1]
     sends: Bools  # to each peer by itself: all-to-all, send
+    to_one: Bools  # of these, all of it to one peer
     reduces_all: Bools  # an all-reduce
 
     @property
     def per_peer(self) -> Floats:
         """Bytes to each peer where each gets its own. [B]"""
-        return self.bytes / self.ranks
+        return self.bytes / np.where(self.to_one, 1.0, self.ranks)
+
+    @property
+    def own_bytes(self) -> Floats:
+        """Bytes that a rank copies from its own buffer to its own buffer. [B]"""
+        return np.where(self.to_one, 0.0, self.per_peer)
+
+    @property
+    def peers(self) -> Floats:
+        """Ranks that each rank sends to by itself. [1]"""
+        return np.where(self.to_one, 1.0, self.ranks - 1.0)
 
     def take(self, rows: Bools | Ints) -> Message:
         """Return the chosen rows."""
@@ -57,6 +68,8 @@ def message_of(rows: OperatorColumns) -> Message:
     ]
     factor = np.array(factors)[place]
     reduces_all = np.array(["allreduce" in kind for kind in plain])[place]
+    to_all = np.array([_TO_ALL in kind for kind in plain])[place]
+    to_one = np.array([any(word in kind for word in _TO_ONE) for kind in plain])[place] & ~to_all
     peers = ranks - 1.0
     return Message(
         bytes=size,
@@ -64,7 +77,8 @@ def message_of(rows: OperatorColumns) -> Message:
         stride=np.maximum(rows.number("rank_stride", 1.0), 1.0),
         ring_bytes=size * np.where(factor > 0.0, factor * peers / ranks, 1.0),
         steps=np.where(reduces_all, 2.0 * peers, peers),
-        sends=np.array([any(word in kind for word in _SENDS) for kind in plain])[place],
+        sends=to_all | to_one,
+        to_one=to_one,
         reduces_all=reduces_all,
     )
 

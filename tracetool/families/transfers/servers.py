@@ -13,7 +13,13 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.transfers.fabric import between_servers, peer_links, servers_of, through_host
+from tracetool.families.transfers.fabric import (
+    between_servers,
+    joined,
+    peer_links,
+    servers_of,
+    through_host,
+)
 from tracetool.families.transfers.nccl import LL, LL128, SENDS_LL, Carried, carry, protocols
 from tracetool.families.transfers.problem import Message, message_of
 from tracetool.hardware.gpu import Gpu
@@ -35,7 +41,7 @@ def carry_between_servers(message: Message, gpu: Gpu, c: Mapping[str, float]) ->
     """
     servers, inside = servers_of(message, gpu), _inside(message, gpu)
     local = np.ceil(message.ranks / servers)
-    links = peer_links(local, gpu)
+    links = peer_links(joined(message, local), gpu)
     slowest = np.minimum(links.bytes_per_s, _adapters_per_rank(message, gpu) * gpu.nic_bytes_per_s)
     # of ranks that are alone in their servers the whole ring decides: inside nothing moves
     alone = local <= 1.0
@@ -60,8 +66,7 @@ def adapter_bytes(message: Message, gpu: Gpu) -> Floats:
     """Return the bytes each adapter sends: its share of a ring's, or what leaves the server of sends. [B]"""
     servers = servers_of(message, gpu)
     # of what goes to every rank some stays in the server; what goes to one rank leaves it whole
-    to_one = message.ring_bytes >= message.bytes
-    elsewhere = message.bytes * np.where(to_one, 1.0, 1.0 - 1.0 / servers)
+    elsewhere = message.bytes * np.where(message.to_one, 1.0, 1.0 - 1.0 / servers)
     return np.where(message.sends, elsewhere, message.ring_bytes / _adapters_per_rank(message, gpu))
 
 
@@ -78,7 +83,7 @@ def link_s(rows: OperatorColumns, gpu: Gpu, link_bytes: Floats, *, least: bool =
         The time that no exchange undercuts: of all-reduces with a network that adds.
     """
     message = message_of(rows)
-    over_links = link_bytes / gpu.link_rate(message.ranks)
+    over_links = link_bytes / gpu.link_rate(joined(message))
     spent = np.where(through_host(message, gpu), link_bytes / gpu.pcie_bytes_per_s, over_links)
     between = between_servers(message, gpu)
     if not between.any():
@@ -102,7 +107,9 @@ def _inside(message: Message, gpu: Gpu) -> Message:
         message,
         ranks=np.where(whole, local, message.ranks),
         ring_bytes=np.where(
-            message.sends, message.bytes * np.maximum(local - 1.0, 0.0) / message.ranks, message.ring_bytes
+            message.sends,
+            message.per_peer * np.clip(local - 1.0, 0.0, message.peers),
+            message.ring_bytes,
         ),
         steps=np.where(whole, 2.0 * (local - 1.0), message.steps - (servers - 1.0)),
     )
