@@ -124,3 +124,26 @@ def test_products_between_winograds_transforms_read_what_is_transformed() -> Non
 ])  # fmt: skip
 def test_images_and_weights_are_read_once_at_their_size(way: str, read: int) -> None:
     assert float(_products({"direction": way}).input_bytes[0]) == 4.0 * read
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "tf32", "bf16"])
+@pytest.mark.parametrize("gpu", ["h100-sxm", "b200-sxm", "l4", "rtx-4090", "a100-sxm"])
+def test_a_depthwise_convolution_is_bound_by_memory(gpu: str, dtype: str) -> None:
+    """On tensor cores it took the tiles of products: 9 times what its bytes need on an H100, 27 on an L4."""
+    card = load_gpu(gpu)
+    rows = _rows({"dtype": dtype}, batch=512.0, channels=256.0, filters=256.0, groups=256.0)
+    moved = 2.0 * 512 * 256 * 28 * 28 * (2.0 if dtype == "bf16" else 4.0)
+    seconds = time_rows(rows, card, np.array([card.clock_boost_mhz])).duration_s[0, 0]
+    assert 1.0 < seconds * card.dram_bytes_per_s / moved < 2.1
+
+
+@pytest.mark.parametrize("gpu", ["v100-sxm2-16gb", "a100-sxm", "p100-pcie"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_one_filter_takes_about_as_long_as_two(gpu: str, dtype: str) -> None:
+    """It was priced as a matrix times a vector, up to 20 times as fast as two filters."""
+    card = load_gpu(gpu)
+    seconds = [
+        time_rows(_rows({"dtype": dtype}, filters=f), card, np.array([card.clock_boost_mhz])).duration_s[0, 0]
+        for f in (1.0, 2.0)
+    ]
+    assert 0.8 < seconds[0] / seconds[1] <= 1.0

@@ -167,6 +167,11 @@ class Law:
         """Return the number of the kind of each row; 0 for all by default. Shape (n,)."""
         return np.zeros(len(rows), dtype=np.int64) if self.kind_of is None else self.kind_of(rows)
 
+    def lent(self, values: Coefficients) -> dict[str, float]:
+        """Return the coefficients of the parent's kernels that apply to these, by this law's names."""
+        renamed = {name: values[source] for name, source in self.lent_as.items() if source in values}
+        return {**{k: v for k, v in values.items() if k not in self.lent_as}, **renamed}
+
     def every_value(self, coefficients: Coefficients) -> dict[str, float]:
         """Return every coefficient: the one given, or its prior."""
         return {k: coefficients.get(k, c.value) for k, c in self.priors.items()}

@@ -88,16 +88,10 @@ def _as_parent(law: Law, one: Implementation) -> FittedLaw:
     fitted = one.laws[law.parent]
 
     def kept(values: Mapping[str, float]) -> dict[str, float]:
-        return {k: v for k, v in _lendable(law, values).items() if k in law.priors and _may_be(law, k, v)}
+        return {k: v for k, v in law.lent(values).items() if k in law.priors and _may_be(law, k, v)}
 
     by_architecture = {a: kept(values) for a, values in fitted.by_architecture.items()}
     return replace(fitted, values=kept(fitted.values), by_architecture=by_architecture, lent_by=law.parent)
-
-
-def _lendable(law: Law, values: Mapping[str, float]) -> dict[str, float]:
-    """Return the coefficients of the parent's kernels that apply to a law's, by the law's names."""
-    renamed = {name: values[source] for name, source in law.lent_as.items() if source in values}
-    return {**{k: v for k, v in values.items() if k not in law.lent_as}, **renamed}
 
 
 def _may_be(law: Law, name: str, value: float) -> bool:
@@ -129,7 +123,7 @@ def beside_parent(
     fitted = one.laws.get(law.parent)
     if fitted is None or not _closer(fitted, one.laws[law.name], architecture):
         return values
-    of_parent = _lendable(law, on(laws()[law.parent], fitted, architecture))
+    of_parent = law.lent(on(laws()[law.parent], fitted, architecture))
     mixed = dict(values)
     for name, prior in law.priors.items():
         value, parent_value = (coefficients.get(name, prior.value) for coefficients in (values, of_parent))

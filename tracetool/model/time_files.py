@@ -91,7 +91,7 @@ def merged(
             basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
     for law in laws().values():
         if law.name not in coefficients and law.parent in coefficients:
-            coefficients[law.name] = coefficients[law.parent]
+            coefficients[law.name] = MappingProxyType(law.lent(coefficients[law.parent]))
             basis[law.name] = basis[law.parent].replace("calibrated", "transferred from " + law.parent)
             if not law.other_kernels and law.parent in spread:
                 more = _TRANSFER_SPREAD.get(law.name, _TRANSFER_SPREAD["otherwise"])

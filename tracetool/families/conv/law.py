@@ -40,8 +40,11 @@ def _on_vector_pipes(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces
 
 #: Coefficients of the loops that products are measured in: a filter is small, and its image passes once.
 _LOOPS = {"weight_sets", "weights_hit"}
+#: Those of a matrix times a vector, which say of libraries that multiply one row in tiles that nothing else
+#: is faster. A channel by itself has kernels of its own, bound by memory.
+_OF_VECTORS = {"vector_efficiency": "", "vector_clk": ""}
 _PRIORS = {name: prior for name, prior in GEMM.priors.items() if name not in _LOOPS}
-CONV = Law("conv", _on_tensor_cores, _PRIORS, spread=(-0.6, 0.6), parent="gemm")
+CONV = Law("conv", _on_tensor_cores, _PRIORS, spread=(-0.6, 0.6), parent="gemm", lent_as=_OF_VECTORS)
 CONV_VECTOR = Law(
     "conv_vector",
     _on_vector_pipes,

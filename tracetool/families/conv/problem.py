@@ -92,6 +92,8 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         np.where(of_weights, tile_n, tile_m), np.where(of_weights, tile_m, tile_n),
         np.where(named & np.isfinite(tile_m) & ~np.isfinite(splits), 1.0, splits),
         left=full_rate_share(words, gpu), double=on_fp64_pipe(words),
+        # one filter of many channels still fills a tile; a channel by itself has a kernel of its own
+        by_tiles=stated & ~((groups > 1.0) & (channels_per_group <= 1.0)),
     )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.families.coefficients import rates_of, read_coefficients, values_of
 
@@ -31,6 +33,13 @@ class Products:
     weight_sets: Floats | None = None  # different B between two uses of one, NaN unknown; none: never again
     left: Floats | None = None  # of the architecture's matrix rate [1]; none: all of it
     double: Bools | None = None  # what is not on tensor cores is on the FP64 pipe; none: on the FP32 pipe
+    by_tiles: Bools | None = None  # no kernel for a matrix times a vector takes them; none: one may
+
+    @property
+    def vectors(self) -> Bools:
+        """Products that a kernel for a matrix times a vector may take. Shape (n,)."""
+        single = np.minimum(self.m, self.n) <= 1.0
+        return single if self.by_tiles is None else single & ~self.by_tiles
 
     def take(self, rows: Ints | slice) -> Products:
         """Return the chosen products."""

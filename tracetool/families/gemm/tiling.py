@@ -129,7 +129,7 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
     plan_columns = {name: np.zeros(count) for name in _KEPT}
     stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
     # a tile of one row states a matrix times a vector
-    vector = (np.minimum(p.m, p.n) <= 1.0) & (~stated | (np.minimum(p.tile_m, p.tile_n) <= 1.0))
+    vector = p.vectors & (~stated | (np.minimum(p.tile_m, p.tile_n) <= 1.0))
 
     def choice(places: Ints) -> _Choice:
         chosen = p if places.size == count else p.take(places)

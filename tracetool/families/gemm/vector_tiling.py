@@ -158,7 +158,7 @@ def _plan(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str, 
             sizes = (np.full(usable.size, float(tile[0])), np.full(usable.size, float(tile[1])))
             for rows, costs in _tried(products.take(usable), gpu, rates, sizes, memory_s[places][usable]):
                 keep(places[usable[rows]], costs)
-    if (single := np.flatnonzero((np.minimum(p.m, p.n) <= 1.0) & ~stated)).size:
+    if (single := np.flatnonzero(p.vectors & ~stated)).size:
         keep(single, _vector(p.take(single), gpu, rates, hertz))
     return plan_columns
 
