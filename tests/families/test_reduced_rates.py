@@ -70,3 +70,32 @@ def test_matrix_cores_of_twice_the_rate_are_fed_as_published(shape: tuple[int, i
     rows = pl.DataFrame([{"op": "gemm", "dtype": "bf16", "m": m, "n": n, "k": k}])
     us = tt.predict(rows, gpu="mi355x").frame["duration_us"][0]
     assert 2e-6 * m * n * k / us == pytest.approx(MI355X_TFLOPS[shape], rel=0.1)
+
+
+#: TFLOP/s of squares of 8192 that are published of an MI355X, without the kernel that quantizes A, by format
+#: (mi355x-narrow-products of references.toml): lowest and highest.
+MI355X_NARROW = {"fp8": (2336.0, 2900.0), "mxfp8": (2336.0, 2900.0), "mxfp4": (4000.0, 5775.0)}
+
+
+@pytest.mark.parametrize("dtype", MI355X_NARROW)
+def test_narrow_formats_of_matrix_cores_of_twice_the_rate_are_fed_as_published(dtype: str) -> None:
+    """FP8 had an MI300X's share of the rate: 1340 TFLOP/s, fewer than BF16 reaches."""
+    square = {"op": "gemm", "m": 8192, "n": 8192, "k": 8192}
+    rows = pl.DataFrame([{**square, "dtype": d} for d in (dtype, "bf16")])
+    us, wide_us = tt.predict(rows, gpu="mi355x").frame["duration_us"]
+    low, high = MI355X_NARROW[dtype]
+    assert 0.95 * low < 2e-6 * 8192**3 / us < high
+    assert us < wide_us
+
+
+@pytest.mark.parametrize("gpu", ["mi300x", "mi325x", "mi355x"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp8"])
+def test_experts_are_no_faster_than_products_of_their_size(gpu: str, dtype: str) -> None:
+    """They had the shares of an H200's matrix cores, 1.2 to 1.5 times those of products on the same GPU."""
+    tokens, hidden, inner = 65536, 4096, 14336
+    experts = {"tokens": tokens, "hidden": hidden, "intermediate": inner, "top_k": 2, "experts": 8}
+    product = {"m": tokens * 2, "n": 2 * inner, "k": hidden}
+    rows = pl.DataFrame([{"op": "moe", "dtype": dtype, **experts}, {"op": "gemm", "dtype": dtype, **product}])
+    moe_us, product_us = tt.predict(rows, gpu=gpu).frame["duration_us"]
+    moe_rate = 6.0 * tokens * 2 * hidden * inner / moe_us
+    assert moe_rate < 1.03 * 2.0 * product["m"] * product["n"] * product["k"] / product_us

@@ -149,6 +149,7 @@ _HABITS = (
 )
 
 _ON = {"amd": values_of(_DATA["amd"]), "amd/32": values_of(_DATA["amd_of_32_lanes"])}
+_ON_CDNA4 = {**_ON, "amd/cdna4": values_of(_DATA["amd_cdna4"])}
 
 
 def _issued(kernels: float) -> dict[str, tuple[float, float]]:
@@ -188,11 +189,11 @@ _CUBLAS_LEAST_TILE = 16.0
 _IN_CUBLAS = {f"/{WARPS}": {"least_tile": (0.0, _CUBLAS_LEAST_TILE)}}
 GEMM = Law(
     "gemm", _gemm, _GEMM, habits=_HABITS, pin=_pinned, elsewhere=_IN_CUBLAS,
-    by_vendor={**_ON, "amd/cdna4": values_of(_DATA["amd_cdna4"])},
+    by_vendor=_ON_CDNA4,
 )  # fmt: skip
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law(
-    "gemm_fp8", _gemm, {**_QUANTIZED, **_DATA["dispatched"]}, by_vendor=_ON, pin=_pinned,
+    "gemm_fp8", _gemm, {**_QUANTIZED, **_DATA["dispatched"]}, by_vendor=_ON_CDNA4, pin=_pinned,
     library_host={"vllm": {"tile_table": (0.0, VLLM)}, "sglang": {"tile_table": (0.0, SGLANG)}},
 )  # fmt: skip
 GEMM_FP8_BLOCK = Law(
@@ -204,7 +205,7 @@ GEMM_FP8_BLOCK = Law(
     library_host=_BLOCK_HOST,
     elsewhere={**_PACKED, **_IN_WARPS},
 )
-GEMM_FP4 = Law("gemm_fp4", _fp4, {**_QUANTIZED, **_DATA["fp4"]}, by_vendor=_ON, pin=_pinned)
+GEMM_FP4 = Law("gemm_fp4", _fp4, {**_QUANTIZED, **_DATA["fp4"]}, by_vendor=_ON_CDNA4, pin=_pinned)
 GEMM_WEIGHT_ONLY = Law(
     "gemm_weight_only", _gemm, _WEIGHT_ONLY, parent="gemm", spread=(-0.7, 0.7), pin=_pinned
 )

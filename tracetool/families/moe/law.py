@@ -11,7 +11,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Texts
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.coefficients import read_coefficients
+from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.formats import sustained_share
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.instructions import rate_share
@@ -339,6 +339,7 @@ def _law(name: str) -> Law:
             **_made_host(name),
         },
         elsewhere=_ELSEWHERE.get(name, {}),
+        by_vendor={"amd": values_of(_SECTIONS["amd"]), "amd/cdna4": values_of(_SECTIONS["amd_cdna4"])},
     )  # fmt: skip
 
 
