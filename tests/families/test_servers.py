@@ -24,8 +24,11 @@ def apart(rows: OperatorColumns, stride: float) -> OperatorColumns:
 
 @pytest.mark.parametrize(
     ("gpu", "low", "high"),
-    [("h100-sxm", 340e9, 400e9), ("h200-sxm", 340e9, 400e9), ("a100-sxm", 170e9, 200e9)],
-)
+    [
+        ("h100-sxm", 340e9, 400e9), ("h200-sxm", 340e9, 400e9), ("a100-sxm", 170e9, 200e9),
+        ("gh200", 340e9, 400e9), ("v100-sxm2-16gb", 40e9, 50e9), ("mi250x", 85e9, 100e9),
+    ],
+)  # fmt: skip
 def test_two_servers_add_at_nearly_the_rate_of_all_their_adapters(gpu: str, low: float, high: float) -> None:
     """NCCL reaches 350 to 385 GB/s of bus bandwidth over 8 x 50 GB/s, about half over 8 x 25."""
     bus = 2.0 * 15 / 16 * GIB / seconds(collectives(GIB, 16, implementation="NCCL"), gpu)[0]
