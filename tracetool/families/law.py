@@ -113,9 +113,6 @@ class Law:
         Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any. Keys
         "vendor/lanes" and "vendor/architecture" hold beside that of the vendor, in their order: on GPUs whose
         warps have so many lanes, and on those of that architecture and of later ones whose warps are as wide.
-    own_memory : bool
-        Whether, where only other vendors' GPUs lend any coefficients, the share of its memory that the GPU's
-        file states counts beside theirs.
     pin : callable, optional
         Rows of the same work that state the sizes a library would choose with these coefficients: a fit
         varies the coefficients about them without choosing anew.
@@ -154,7 +151,6 @@ class Law:
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)
-    own_memory: bool = False
     pin: Callable[[OperatorColumns, Gpu, Coefficients], OperatorColumns] | None = None
     by_row: bool = False
     unmeasured: Callable[[OperatorColumns, Gpu, Coefficients], Bools] | None = None

@@ -86,12 +86,12 @@ def merged(
             mean = _mean(law, [f[0] for f in donor_values], [distance for *_, distance in near])
             if all(g.vendor != gpu.vendor for g, *_ in near):
                 mean = _of_vendor(law, mean, gpu)
-            coefficients[law.name] = mean
+            coefficients[law.name] = _limited(law, mean, gpu)
             spread |= _widened(law, [f[1] for f in donor_values])
             basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
     for law in laws().values():
         if law.name not in coefficients and law.parent in coefficients:
-            coefficients[law.name] = MappingProxyType(law.lent(coefficients[law.parent]))
+            coefficients[law.name] = _limited(law, law.lent(coefficients[law.parent]), gpu)
             basis[law.name] = basis[law.parent].replace("calibrated", "transferred from " + law.parent)
             if not law.other_kernels and law.parent in spread:
                 more = _TRANSFER_SPREAD.get(law.name, _TRANSFER_SPREAD["otherwise"])
@@ -102,6 +102,19 @@ def merged(
     )
 
 
+#: Coefficients that are shares of the memory's peak. [1] By definition here.
+_OF_MEMORY: Final = ("dram_efficiency", "vector_efficiency")
+
+
+def _limited(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, float]:
+    """Return coefficients that other GPUs lend, none above what a chip itself draws from its memory."""
+    if gpu.dram_efficiency >= _LIMITED:
+        return lent
+    shares = {name: lent.get(name, law.priors[name].value) for name in _OF_MEMORY if name in law.priors}
+    capped = {name: min(share, gpu.dram_efficiency) for name, share in shares.items()}
+    return MappingProxyType({**lent, **capped})
+
+
 def _of_vendor(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, float]:
     """Return coefficients that other vendors' GPUs lend, with those that differ on this vendor's."""
     values = dict(lent)
@@ -109,11 +122,9 @@ def _of_vendor(law: Law, lent: Mapping[str, float], gpu: Gpu) -> Mapping[str, fl
         vendor, _, kind = key.partition("/")
         if vendor == gpu.vendor and (not kind or _is_of(gpu, kind)):
             values |= own_values
-    if law.own_memory:
+    if "dram_efficiency" in law.priors:
         lent_share = values.get("dram_efficiency", law.priors["dram_efficiency"].value)
-        own_share = min(lent_share, gpu.dram_efficiency)
-        between = math.sqrt(lent_share * own_share)
-        values["dram_efficiency"] = own_share if own_share < _LIMITED else between
+        values["dram_efficiency"] = math.sqrt(lent_share * min(lent_share, gpu.dram_efficiency))
     return MappingProxyType(values)
 
 

@@ -98,6 +98,5 @@ STREAM = Law(
     kinds=PATTERNS,
     kind_of=access_patterns,
     by_vendor={"amd": values_of(_DATA["amd"])},
-    own_memory=True,
 )
 LAWS = (STREAM,)
