@@ -126,7 +126,9 @@ def shared_page_notes(
         for law, inside in split_by_law(family, family_rows, gpu):
             hit = fitted.coefficients.get(law.name, {}).get(_REPEATED, 0.0)
             shaped = int(known_shape(family_rows.take(inside)).sum())
-            if hit > _SHARED and shaped and law.name in fitted.delivered:
+            # a GPU that no loop measured takes the libraries' kernels, which hold no such share
+            own = fitted.law_basis.get(law.name, "") == "calibrated" and law.name in fitted.delivered
+            if hit > _SHARED and shaped and own:
                 notes.append(
                     f"{law.name}, {counted(shaped, 'row')}: the loop that measured {gpu.name} read "
                     f"{100 * hit:.0f} % of caches from L2, as their sequences shared pages; where they have "
