@@ -49,6 +49,25 @@ def test_a_version_nobody_measured_is_named_with_the_nearest() -> None:
     assert _notes(_PRODUCT, _DECODE, assumed="vLLM 0.9") == [f"version of 'vLLM 0.9' {both}"]
 
 
+def test_a_version_that_was_measured_of_other_operators_is_missed_in_those_that_lack_it() -> None:
+    """On Hopper vLLM's latent attention was measured in 0.14, all else in 0.24: the note was of all."""
+    latent = {"op": "mla", "phase": "decode", "dtype": "bf16", "batch": 64, "q_len": 1, "kv_len": 4096,
+              "heads": 16, "kv_lora_rank": 512}  # fmt: skip
+    (note,) = _notes(_PRODUCT, latent, assumed="vllm 0.24.0")
+    assert note.startswith(
+        "mla_decode: version of 'vllm 0.24.0' was not measured on hopper: kernels of vllm 0.14.0"
+    )
+
+
+@pytest.mark.parametrize(("dtype", "noted"), [("int4_wo", True), ("bf16", False), ("fp8", False)])
+def test_a_format_none_of_a_librarys_kernels_was_fitted_to_is_named(dtype: str, noted: bool) -> None:
+    """Products of weights in 4 bits under vLLM had bounds a factor of 22 apart, and no word of it."""
+    rows = pl.DataFrame([{**_PRODUCT, "dtype": dtype, "stack": "vllm 0.24.0"}])
+    notes = [note for note in predict_table(rows, "h100-sxm").notes if "no kernels of" in note]
+    said = "gemm_weight_only: no kernels of vllm were fitted (only of trtllm): intervals are wider"
+    assert notes == ([said] if noted else [])
+
+
 def test_a_library_without_a_version_is_named_with_the_one_taken() -> None:
     taken = "version of 'vllm' is not stated: kernels of vllm 0.24.0 taken, intervals hold other versions"
     assert _notes(_PRODUCT, assumed="vllm") == [f"{taken}; a stated one narrows them"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -16,7 +16,7 @@ from tracetool.families.law import Law
 from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import groups
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.candidates import candidates, is_recognized, other_version
+from tracetool.model.candidates import candidates, is_known, is_recognized, other_version
 from tracetool.model.eligible_implementations import members
 from tracetool.model.stand_ins import unlike
 from tracetool.model.time_calibration import TimeCalibration
@@ -51,6 +51,7 @@ def unmeasured_notes(
     )
     notes = [_kernel_note(laws()[law], stack, name, gpu) for law, stack, name in stated]
     notes += [_call_note(laws()[law], stack, gpu) for law, stack, name in stated if stack and not name]
+    notes += _other_library_notes(stated, gpu)
     return [*dict.fromkeys(note for note in notes if note), *_version_notes(stated, gpu)]
 
 
@@ -112,18 +113,43 @@ def _call_note(law: Law, stack: str, gpu: Gpu) -> str:
     return f"{law.name}: {library_of(stack)} runs {taken} {law.called_as}, not {usual.name}"
 
 
-def _version_notes(stated: Iterable[tuple[str, str, str]], gpu: Gpu) -> list[str]:
-    """Return a note on each stack whose version was not measured or is not stated, with those that were."""
+def _other_library_notes(stated: Iterable[tuple[str, str, str]], gpu: Gpu) -> list[str]:
+    """Return notes on measured libraries whose kernels of an operator were not: others' stand for them."""
+    laws_of = defaultdict[tuple[str, str], list[str]](list)
+    for law, stack, name in stated:
+        if library_of(stack) not in fitted_libraries() or is_known(law, stack):
+            continue
+        if lenders := {one.stack for one in candidates(law, gpu.architecture, stack, name)} - {""}:
+            laws_of[library_of(stack), _listed(sorted(lenders))].append(law)
+    return [
+        f"{_listed(dict.fromkeys(of_laws))}: no kernels of {library} were fitted (only of {lenders}): "
+        "intervals are wider"
+        for (library, lenders), of_laws in laws_of.items()
+    ]
+
+
+def _version_notes(stated: Sequence[tuple[str, str, str]], gpu: Gpu) -> list[str]:
+    """Return a note on each stack whose version was not measured or is not stated, with those that were.
+
+    It names the operators where others of the table were measured in that version.
+    """
     taken, measured = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    of_stack, other = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for law, stack, name in stated:
         for one in candidates(law, gpu.architecture, stack, name):
             fitted = one.laws[law]
-            if one.stack == library_of(stack) and other_version(fitted, stack, gpu.architecture):
+            if one.stack != library_of(stack):
+                continue
+            of_stack[stack].add(law)
+            if other_version(fitted, stack, gpu.architecture):
+                other[stack].add(law)
                 versions = fitted.versions_on(gpu.architecture)
                 taken[stack].add(nearest_version(stack, versions))
                 measured[stack] |= versions
+    named = {s: f"{_listed(sorted(other[s]))}: " if other[s] != of_stack[s] else "" for s in taken}
     return [
-        _version_note(stack, gpu, _listed(_by_version(nearest)), _listed(_by_version(measured[stack])))
+        named[stack]
+        + _version_note(stack, gpu, _listed(_by_version(nearest)), _listed(_by_version(measured[stack])))
         for stack, nearest in taken.items()
     ]
 
