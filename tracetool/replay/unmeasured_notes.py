@@ -51,6 +51,9 @@ def unmeasured_notes(
     )
     notes = [_kernel_note(laws()[law], stack, name, gpu) for law, stack, name in stated]
     notes += [_call_note(laws()[law], stack, gpu) for law, stack, name in stated if stack and not name]
+    if stated and not any(members(laws()[law], gpu, stack, name) for law, stack, name in stated):
+        said = "a stated library or kernel changes no time, intervals are wider"
+        return [f"no library's kernels were fitted to GPUs such as {gpu.name}: {said}"]
     notes += _other_library_notes(stated, gpu)
     return [*dict.fromkeys(note for note in notes if note), *_version_notes(stated, gpu)]
 
