@@ -99,6 +99,28 @@ def test_decode_multiplies_in_8_bits_where_queries_are_converted(
     assert of_keys_in_16.tensor_fp8_flops[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("gpu", "stack", "implementation", "in_8_bits"),
+    [
+        ("h100-sxm", "trtllm 1.3.0rc20", "default", (True, True)),
+        ("b200-sxm", "sglang 0.5.14", "trtllm_mla", (True, True)),
+        ("h100-sxm", "vllm 0.14.0", "vllm_flashmla", (False, True)),  # keys just expanded stay in 16 bits
+        ("h100-sxm", "sglang 0.5.14", "flash_attention", (False, False)),  # converts the cache to 16
+        ("l40s", "trtllm 1.0.0", "default", (False, False)),  # keeps it in 16
+    ],
+)
+def test_latent_attention_multiplies_in_8_bits_where_queries_are_converted(
+    gpu: str, stack: str, implementation: str, in_8_bits: tuple[bool, bool]
+) -> None:
+    shape = {"op": "mla", "dtype": "bf16", "kv_dtype": "fp8", "batch": 8, "heads": 128, "kv_lora_rank": 512}
+    phases = {"prefill": {"q_len": 4096}, "decode": {"q_len": 1, "kv_len": 4096}}
+    for (phase, lengths), told in zip(phases.items(), in_8_bits, strict=True):
+        row = shape | lengths | {"phase": phase, "stack": stack, "implementation": implementation}
+        rows = read_table(pl.DataFrame([row])).rows
+        work = predict_rows(rows, load_gpu(gpu), np.array([1200.0])).timing.work
+        assert work.tensor_fp8_flops[0] == (work.tensor_flops[0] if told else 0.0), phase
+
+
 def test_steps_stated_beside_those_of_16_bits_keep_their_time() -> None:
     """Only the rate of the peak differs, and that is no limit of a kernel that reaches half of it."""
     law, gpu, rows = laws()["prefill"], load_gpu("h200-sxm"), _rows(stack="vllm", implementation="fa3")

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.families.attention.decode_hosts import SEGMENTS, XQA
-from tracetool.families.attention.problem import Scores
+from tracetool.families.attention.problem import Scores, converts_queries
 from tracetool.families.attention.tile_sizes import capability, split_keys_of_tile
 from tracetool.families.attention.tiling import (
     efficient_split,
@@ -152,8 +152,7 @@ def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
 
 def _multiplied_in_8(s: Scores, narrow: Bools, gpu: Gpu, c: Coefficients) -> Bools:
     """Return the rows of tensor cores whose queries are converted to the 8 bits of ``narrow`` keys. (n,)"""
-    told = c["kv8_products"] >= 1.0 and gpu.rate("tensor_fp8") > gpu.rate("tensor_fp16")
-    return np.asarray(narrow & (s.size > 1.0) & s.tensor & told)
+    return np.asarray(narrow & (s.size > 1.0) & s.tensor & converts_queries(gpu, c))
 
 
 def _split(

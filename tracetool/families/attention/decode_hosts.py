@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracetool.families.attention.latent_hosts import CAST_US, LAUNCH_US, Host
+from tracetool.families.attention.latent_hosts import CAST_US, IN_8_BITS, LAUNCH_US, Host
 from tracetool.families.law import TENSOR_MEMORY, WARPS, Coefficients
 from tracetool.families.loops import LONGER, NEXT_US, SHORT
 
@@ -97,19 +97,16 @@ def host_of_habits(habits: Coefficients) -> Host:
     return {name: (0.0, value) for name, value in habits.items() if name not in free}
 
 
-#: Queries become what keys are: in FlashAttention 3, in XQA's kernel for 8 bits, and before generated kernels
-#: (vllm/v1/attention/backends/flash_attn.py, flashinfer.py; sglang/srt/layers/attention,
-#: flashattention_backend.py, trtllm_mha_backend.py; NVIDIA/TensorRT-LLM, cpp/kernels/xqa/mha_sm90.cu,
-#: ``MathElem``). [1] By definition of these sources.
-_IN_8_BITS: Final[Host] = {"kv8_products": (0.0, 1.0)}
-
 #: SGLang converts new keys and values, looks for the query's largest number and quantizes it, before it
 #: calls TensorRT-LLM's kernels with a cache of 8 bits (sgl-project/sglang,
 #: layers/attention/trtllm_mha_backend.py, ``forward_decode``, and ``scaled_fp8_quant``). The loop over vLLM's
 #: quantizes the query before it starts (ai-dynamo/aiconfigurator, collector/vllm/collect_attn.py),
 #: TensorRT-LLM in the kernel that rotates it. FlashAttention 3 as SGLang builds it for chips of single warps
 #: multiplies tiles of 128 rows (Dao-AILab/flash-attention, hopper/tile_size.h, ``tile_size_fwd_sm8x``), and
-#: casts of a cache of 8 bits are two (sglang/srt/mem_cache/memory_pool.py, ``set_kv_buffer``).
+#: casts of a cache of 8 bits are two (sglang/srt/mem_cache/memory_pool.py, ``set_kv_buffer``). On Hopper it
+#: takes queries in the format of the keys, which vLLM's layer and SGLang convert (vllm/v1/attention/backends/
+#: flash_attn.py; sglang/srt/layers/attention/flashattention_backend.py), as XQA's kernel for 8 bits does
+#: (NVIDIA/TensorRT-LLM, cpp/kernels/xqa/mha_sm90.cu, ``MathElem``).
 HOST: Final[dict[str, Host]] = {
     "vllm": SHORT,
     "vllm/fa2": _FLASH2,
@@ -117,10 +114,10 @@ HOST: Final[dict[str, Host]] = {
     "sglang": LONGER,
     "sglang/flash_attention": {"kv8_casts": (0.0, 2.0)},
     f"sglang/flash_attention/{WARPS}": {"tile_rows": (0.0, 128.0)},
-    "vllm/fa3/hopper": _IN_8_BITS,
-    "sglang/fa3/hopper": _IN_8_BITS,
-    f"vllm/trtllm/{TENSOR_MEMORY}": _IN_8_BITS,
-    f"sglang/trtllm/{TENSOR_MEMORY}": _IN_8_BITS,
+    "vllm/fa3/hopper": IN_8_BITS,
+    "sglang/fa3/hopper": IN_8_BITS,
+    f"vllm/trtllm/{TENSOR_MEMORY}": IN_8_BITS,
+    f"sglang/trtllm/{TENSOR_MEMORY}": IN_8_BITS,
     "vllm/trtllm": {"vector_heads": (0.0, 0.0), "clears": (0.0, 0.0)},
     "vllm/triton": _VLLM_TRITON,
     "sglang/trtllm": {
@@ -132,10 +129,10 @@ HOST: Final[dict[str, Host]] = {
     "trtllm/torch_flow/ada": host_of_habits(XQA_HABITS),
     "trtllm/torch_flow/ampere-ga100": host_of_habits(XQA_HABITS),
     "trtllm/torch_flow/ampere-ga10x": host_of_habits(XQA_HABITS),
-    "trtllm/torch_flow/blackwell": {**host_of_habits(_GENERATED), **_CLEARED, **_IN_8_BITS},
+    "trtllm/torch_flow/blackwell": {**host_of_habits(_GENERATED), **_CLEARED, **IN_8_BITS},
     "trtllm/torch_flow_flashinfer/blackwell": {"clears": (0.0, 0.0)},
     "trtllm/torch_flow/blackwell-gb20x": host_of_habits(XQA_HABITS),
-    "trtllm/torch_flow/hopper": {**host_of_habits(XQA_HABITS), **_IN_8_BITS},
+    "trtllm/torch_flow/hopper": {**host_of_habits(XQA_HABITS), **IN_8_BITS},
 }
 #: Of kernels where none of their library was measured. [units of decode.toml] By definition as above.
 ELSEWHERE: Final[dict[str, Host]] = {"trtllm/torch_flow/blackwell": _GENERATED_ELSEWHERE}

@@ -28,8 +28,9 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.attention.problem import SOFTMAX_OPS, score_pairs
+from tracetool.families.attention.problem import SOFTMAX_OPS, converts_queries, score_pairs
 from tracetool.families.formats import dtype_of, element_bytes, full_rate_share, on_tensor, product_rate
+from tracetool.families.law import Coefficients
 from tracetool.hardware.gpu import Gpu
 
 #: Sizes a row that leaves them out has. [elements] DeepSeek-V2's, arXiv:2405.04434, section 3.1.2.
@@ -133,7 +134,12 @@ def projections(s: Latents, rows: OperatorColumns) -> tuple[Floats, Floats]:
     return np.asarray(flops), np.asarray((tokens * each + weights) * s.size)
 
 
-def latent_work(s: Latents, filled: Floats | None = None) -> Work:
+def multiplied_in_8(s: Latents, narrow: Bools, gpu: Gpu, c: Coefficients) -> Bools:
+    """Return where ``narrow`` keys are met by queries of 16 bits that were converted to FP8. Shape (n,)."""
+    return np.asarray(narrow & s.tensor & converts_queries(gpu, c))
+
+
+def latent_work(s: Latents, filled: Floats | None = None, in_8_bits: Bools | None = None) -> Work:
     """Return the work of latent attention.
 
     Parameters
@@ -142,6 +148,8 @@ def latent_work(s: Latents, filled: Floats | None = None) -> Work:
         n problems.
     filled : array, shape (n,), optional
         Bytes of keys and values that tiles of queries draw from L2; by default each once. [B]
+    in_8_bits : array of bool, shape (n,), optional
+        Problems whose products are in FP8 though their queries came in 16 bits; by default none.
     """
     scores = s.batch * s.heads * s.pairs
     cache = s.cache_bytes
@@ -151,6 +159,7 @@ def latent_work(s: Latents, filled: Floats | None = None) -> Work:
         len(s.batch),
         useful_flops=s.flops,
         tensor_flops=np.where(s.tensor, s.flops, 0.0),
+        tensor_fp8_flops=0.0 if in_8_bits is None else np.where(s.tensor & in_8_bits, s.flops, 0.0),
         fp32_flops=np.where(s.tensor, SOFTMAX_OPS * scores, s.flops),
         sfu_ops=scores,
         int_ops=scores,

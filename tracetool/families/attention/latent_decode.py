@@ -11,7 +11,13 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.latent import Latents, latent_work, latents, projections
+from tracetool.families.attention.latent import (
+    Latents,
+    latent_work,
+    latents,
+    multiplied_in_8,
+    projections,
+)
 from tracetool.families.attention.latent_hosts import DECODE_ELSEWHERE, DECODE_HOST
 from tracetool.families.attention.tiling import split_keys
 from tracetool.families.coefficients import read_coefficients
@@ -159,7 +165,7 @@ def _latent_decode_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> P
     # half of a cluster draws the keys, half the values
     draws = np.where(tiles.cluster | tiles.together, query_tiles / 2.0, query_tiles)
     dims = s.key_dim if c["head_tile"] > 0 else s.key_dim + s.out_dim
-    work = latent_work(s, draws * s.kv_len * dims * s.kv_size)
+    work = latent_work(s, draws * s.kv_len * dims * s.kv_size, multiplied_in_8(s, narrow, gpu, c))
     launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(
         fixed_s=launch * 1e-6,
@@ -194,6 +200,7 @@ MLA_DECODE = Law(
         {"head_tile": 0.0, "most_parts": 1024.0},
     ),
     library_host=DECODE_HOST,
+    source_tells=frozenset({"kv8_products"}),
     elsewhere=DECODE_ELSEWHERE,
     by_row=True,
     unmeasured=_unmeasured,

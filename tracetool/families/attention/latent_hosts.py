@@ -45,6 +45,11 @@ VLLM: Final[dict[str, float]] = {"projected": 1.0, "expanded_in_8": 0.0}
 FLASH, FLASHMLA, TRITON = (5.0, 6.0), (7.0, 6.0), (8.0, 7.0)
 
 
+#: Queries become what a cache of 8 bits is: products are in FP8. [1] By definition of vLLM (FlashMLA), of
+#: TensorRT-LLM and of SGLang's calls of its kernels.
+IN_8_BITS: Final[Host] = {"kv8_products": (0.0, 1.0)}
+
+
 def issued(kernels: tuple[float, float], kernel_us: float = KERNEL_US) -> dict[str, float]:
     """Return the time of a host that issues some kernels absorbed, and some expanded, one by one."""
     absorbed, expanded = kernels
@@ -66,6 +71,7 @@ _SGLANG_CAST: Final[Host] = {
 # the 2 of a pass.
 _QUANTIZED: Final[Host] = {
     "expanded_in_8": (0.0, 1.0),
+    **IN_8_BITS,
     "kv8_passes": (0.0, 1.2),
     "kv8_launch_us": (0.0, CAST_US),
 }
@@ -95,6 +101,8 @@ PREFILL_HOST: Final[dict[str, Host]] = {
         **_SGLANG_CAST,
     },
     "sglang/trtllm": {"pass_factor": (1.0, 0.6), "launch_us": (1.0, LAUNCH_US)},
+    f"sglang/trtllm/{TENSOR_MEMORY}": IN_8_BITS,
+    "vllm/flashmla/hopper": IN_8_BITS,
     "sglang/triton": {"pack_heads": (0.0, 0.0), "absorbed_tile": (0.0, 32.0)},
     "trtllm": {
         "projected": (0.0, 0.0),
@@ -140,6 +148,7 @@ _WARPS_8: Final[Host] = {
     "shared_reads": (0.0, 4.0),
     "kv8_in_16": (0.0, 0.0),
     "kv8_rate": (0.0, WARPS_GAIN_8),
+    **IN_8_BITS,
     "cluster_heads": (0.0, 128.0),
 }
 
@@ -179,10 +188,12 @@ DECODE_HOST: Final[dict[str, Host]] = {
     "vllm": {"projected": (0.0, 1.0)},
     "vllm/flash_attn": {"floor_us": (0.0, FLASH[0] * KERNEL_US)},
     "vllm/flashmla": {"floor_us": (0.0, FLASHMLA[0] * KERNEL_US), "kv8_convert_ops": (0.0, 0.1)},
+    "vllm/flashmla/hopper": IN_8_BITS,
     "vllm/triton": {"floor_us": (0.0, TRITON[0] * KERNEL_US), "most_parts": (0.0, 4.0)},
     "sglang": {"projected": (0.0, 0.0), **_SGLANG_CAST},
     "sglang/triton": {"most_parts": (0.0, 8.0)},
     "sglang/trtllm": {**_GENERATED, **_WRITTEN_APART},
+    f"sglang/trtllm/{TENSOR_MEMORY}": IN_8_BITS,
     # FlashInfer's copy of XQA's kernel alone, split no more (csrc/xqa/mla_sm120.cu, ``launchMLAFlashInfer``)
     "sglang/trtllm/blackwell-gb20x": _WARPS_8,
     "trtllm": {
@@ -191,7 +202,8 @@ DECODE_HOST: Final[dict[str, Host]] = {
         "kv8_launch_us": (0.0, 0.1),
         "pass_factor": (1.0, 0.12),
     },
-    "trtllm/blackwell": {**_GENERATED, **_CLEARED},
+    "trtllm/hopper": IN_8_BITS,
+    "trtllm/blackwell": {**_GENERATED, **_CLEARED, **IN_8_BITS},
     "trtllm/ampere-ga100": _BEFORE_HOPPER,
     "trtllm/ampere-ga10x": _BEFORE_HOPPER,
     "trtllm/ada": _BEFORE_HOPPER,

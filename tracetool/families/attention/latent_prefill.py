@@ -8,7 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.latent import absorbed_form, latent_work, latents, projections
+from tracetool.families.attention.latent import (
+    absorbed_form,
+    latent_work,
+    latents,
+    multiplied_in_8,
+    projections,
+)
 from tracetool.families.attention.latent_hosts import (
     FLASH,
     FLASHMLA,
@@ -76,7 +82,8 @@ def _latent_prefill_pieces(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> 
     total = (blocks * tile + batch_heads * visits * step) / sms * waiting
     last = tile + longest * step
     core = np.where(waves > 1.0, combined(total, last, c["tail_norm"]), last)
-    work = latent_work(s, batch_heads * visits * KEY_TILE * (s.key_dim + s.out_dim) * s.size)
+    filled = batch_heads * visits * KEY_TILE * (s.key_dim + s.out_dim) * s.size
+    work = latent_work(s, filled, multiplied_in_8(s, narrow, gpu, c))
     passes = c["pass_factor"] + np.where(narrow, c["kv8_passes"], 0.0)
     elements = s.batch * s.kv_len * (s.lora + s.rope)
     converting = np.where(narrow & absorbed, c["kv8_convert_ops"], 0.0) * elements
@@ -122,6 +129,7 @@ MLA_PREFILL = Law(
     spread=(-0.6, 2.5),
     habits=_HABITS,
     library_host=PREFILL_HOST,
+    source_tells=frozenset({"kv8_products"}),
     elsewhere=PREFILL_ELSEWHERE,
     by_row=True,
 )

@@ -10,7 +10,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.prefill_hosts import ALONE_PASSES
-from tracetool.families.attention.problem import Scores, cache_written
+from tracetool.families.attention.problem import Scores, cache_written, converts_queries
 from tracetool.families.attention.tile_sizes import TRTLLM_WARPS
 from tracetool.families.law import Coefficients
 from tracetool.families.pieces import combined
@@ -43,8 +43,7 @@ def narrow_keys(s: Scores, c: Coefficients) -> Bools:
 
 def multiplied_in_8(s: Scores, gpu: Gpu, c: Coefficients) -> Bools:
     """Return where queries of 16 bits are converted, so that products with keys in 8 bits are in FP8 too."""
-    told = c["kv8_products"] >= 1.0 and gpu.rate("tensor_fp8") > gpu.rate("tensor_fp16")
-    return np.asarray(narrow_keys(s, c) & s.tensor & told)
+    return np.asarray(narrow_keys(s, c) & s.tensor & converts_queries(gpu, c))
 
 
 @dataclass(frozen=True)

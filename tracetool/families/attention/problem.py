@@ -10,6 +10,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes, full_rate_share, on_tensor, product_rate
+from tracetool.families.law import Coefficients
 from tracetool.hardware.gpu import Gpu
 
 #: Special functions a score: its exponential, and its share of the rescaling of a row. Free fits give 1.30 to
@@ -37,6 +38,11 @@ def cache_share(rows: OperatorColumns) -> Floats:
     A loop whose cache is laid out for keys alone reads values where it just read keys: they lie in L2.
     """
     return np.where(rows.number("values_shared", 0.0) > 0.0, 0.5, 1.0)
+
+
+def converts_queries(gpu: Gpu, c: Coefficients) -> bool:
+    """Return whether a kernel met with keys of 8 bits converts its queries, so that products are in FP8."""
+    return c["kv8_products"] >= 1.0 and gpu.rate("tensor_fp8") > gpu.rate("tensor_fp16")
 
 
 def is_odd(head_dim: Floats) -> Bools:
