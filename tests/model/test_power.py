@@ -13,8 +13,9 @@ from tests.model.gpu_data import monitored, operators, texts
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
+from tracetool.families.formats import PRODUCT_PIPE
 from tracetool.hardware.load import load_gpu
-from tracetool.model.dynamic import core_energy_j
+from tracetool.model.dynamic import core_energy_j, tensor_key
 from tracetool.model.idle import idle_power_w
 from tracetool.model.operating_point import clocks_under_cap, loop_groups
 from tracetool.model.power_calibration import PowerCalibration
@@ -76,6 +77,14 @@ def test_energy_of_counts_is_additive() -> None:
     )
     for part in parts:
         assert np.isclose(parts[part].sum(), whole[part][0])
+
+
+@pytest.mark.parametrize("dtype", sorted(PRODUCT_PIPE))
+def test_a_format_is_billed_as_the_products_that_its_time_is_of(dtype: str) -> None:
+    """Weights of 4 bits whose products take the rate of FP16 cost the energy of FP16."""
+    pipe = PRODUCT_PIPE[dtype]
+    assert tensor_key(dtype) == {"tensor_bf16": "tensor_fp16", "fp32": "tensor_tf32"}.get(pipe, pipe)
+    assert tensor_key(dtype) in prior_calibration(load_gpu("b200-sxm")).core_pj
 
 
 def test_idle_follows_its_equation_and_temperature() -> None:

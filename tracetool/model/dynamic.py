@@ -9,24 +9,26 @@ import numpy as np
 from tracetool.core.arrays import Floats, Numbers, Texts
 from tracetool.core.operators import distinct_texts
 from tracetool.core.work import Work
+from tracetool.families.formats import PRODUCT_PIPE
 from tracetool.hardware.priors import prior_number
 from tracetool.model.power_calibration import PowerCalibration
 
-#: The matrix-unit energy each number format pays.
-_TENSOR_KEY: Mapping[str, str] = {
-    "fp64": "tensor_fp64", "fp32": "tensor_tf32", "tf32": "tensor_tf32", "fp16": "tensor_fp16",
-    "bf16": "tensor_fp16", "fp8": "tensor_fp8", "fp8_block": "tensor_fp8", "int8": "tensor_int8",
-    "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "int4": "tensor_fp4", "mxfp8": "tensor_fp8",
-    "sq": "tensor_int8", "w4a8_mxfp4_mxfp8": "tensor_fp8",
-}  # fmt: skip
+#: Pipes whose operations on tensor cores are billed as another's: BF16 costs what FP16 does, and FP32 is TF32
+#: where tensor cores multiply it.
+_BILLED_AS: Mapping[str, str] = {"tensor_bf16": "tensor_fp16", "fp32": "tensor_tf32"}
 
 #: FLOPs whose energy an instruction of CUDA cores costs that no count of a pipe holds. [FLOP]
 INSTRUCTION_FLOPS = prior_number("power.instruction_flops")
 
 
 def tensor_key(dtype: str) -> str:
-    """Return the matrix-unit count a number format is billed as; unknown formats as FP16."""
-    return _TENSOR_KEY.get(dtype, "tensor_fp16")
+    """Return the matrix-unit count a number format is billed as: that of its products; unknown ones as FP16.
+
+    >>> tensor_key("bf16"), tensor_key("int4")
+    ('tensor_fp16', 'tensor_fp16')
+    """
+    pipe = PRODUCT_PIPE.get(dtype, "tensor_fp16")
+    return _BILLED_AS.get(pipe, pipe)
 
 
 def tensor_energy_pj(work: Work, dtype: Texts, core_pj: Mapping[str, float]) -> Floats:
