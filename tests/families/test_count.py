@@ -57,6 +57,17 @@ def test_fp32_products_stay_off_the_matrix_units_and_fp8_moves_half_the_bytes() 
     assert eighth.dram_bytes[0] < half.dram_bytes[0] < single.dram_bytes[0]
 
 
+@pytest.mark.parametrize("dtype", ["fp8", "nvfp4", "fp8_block"])
+@pytest.mark.parametrize("gpu", ["rx-7900-xtx", "a100-sxm", "v100-pcie"])
+def test_narrow_weights_take_the_tensor_cores_of_16_bits_where_there_are_no_others(
+    gpu: str, dtype: str
+) -> None:
+    """Also on RDNA 3, whose matrix instructions are no faster than its vectors."""
+    work = count_work(rows_of("gemm", dtype, m=8192, n=8192, k=8192), load_gpu(gpu))
+    half = count_work(rows_of("gemm", "fp16", m=8192, n=8192, k=8192), load_gpu(gpu))
+    assert work.tensor_flops[0] == half.tensor_flops[0] > work.fp32_flops[0]
+
+
 def test_only_matrix_instructions_take_rows_that_no_query_of_decode_fills() -> None:
     """Four heads share a key: matrix instructions take 16 rows, four times as many, lanes one at a time."""
     half, single = (count_work(rows_of("attention", d, "decode", **DECODE), GPU) for d in ("bf16", "fp32"))

@@ -85,7 +85,11 @@ def multiplied_format(words: Texts, gpu: Gpu) -> Texts:
 
 def _converted(word: str, gpu: Gpu) -> bool:
     """Whether a GPU has no tensor cores for a format of 8 or 4 bits, so that weights become 16 bits wide."""
-    pipe = PRODUCT_PIPE.get(word, "")
+    return _is_missing(PRODUCT_PIPE.get(word, ""), gpu)
+
+
+def _is_missing(pipe: str, gpu: Gpu) -> bool:
+    """Whether tensor cores do the products of a pipe of 8 or 4 bits in 16."""
     return pipe in _NARROW and gpu.rate(pipe) <= gpu.rate("tensor_fp16")
 
 
@@ -165,6 +169,7 @@ def _has_unit(pipe: str, gpu: Gpu) -> bool:
     """Whether a product of this pipe, or of the one it is converted to, runs on tensor cores."""
     if not pipe.startswith("tensor_"):
         return False
+    pipe = "tensor_fp16" if _is_missing(pipe, gpu) else pipe
     vector = {"tensor_fp64": "fp64", "tensor_tf32": "fp32", "tensor_bf16": "fp32"}.get(pipe, "fp16")
     own = gpu.flops_per_clock_sm.get(pipe, 0.0)
     # TF32 is asked for to have tensor cores, also where they are no faster, as on GeForce cards
