@@ -292,6 +292,20 @@ def test_a_page_shows_each_question(fleet: Path, tmp_path: Path) -> None:
     for title in ("Energy by team", "Kernels of most energy", "GPUs by energy at equal work"):
         assert title in page
     assert page.count("<svg") >= 7
+    assert "of all [%]" in page and "of run" not in page
+
+
+def test_each_question_of_a_page_is_a_table_of_its_own_on_the_console(
+    fleet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has the whole energy: in one table without the question shares would sum to several hundred."""
+    monkeypatch.setenv("COLUMNS", "80")
+    tt.fleet_ask("report", fleet).show()
+    lines = capsys.readouterr().out.splitlines()
+    places = [lines.index(title) for title in ("Energy by team", "Kernels of most energy", "Energy by GPU")]
+    assert places == sorted(places)
+    assert all("energy [" in lines[place + 1] for place in places)
+    assert "question" not in "".join(lines)
 
 
 def test_sql_of_the_documentation_gives_the_same(fleet: Path) -> None:
@@ -314,7 +328,9 @@ def test_a_gpu_that_takes_more_stands_out(fleet: Path) -> None:
     assert worst["energy_more_high_pct"] > 32.0
 
 
-def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
+def test_savings_are_against_the_highest_clock(
+    fleet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(tt.BadInput) as raised:
         tt.fleet_ask("savings", fleet)
     assert "tracetool fleet predict" in raised.value.line()
@@ -339,6 +355,9 @@ def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
         within.title, within.frame["clock_mhz"].to_list()
     )  # fmt: skip
     assert not within.frame["clock_mhz"].equals(frame["clock_mhz"])
+    monkeypatch.setenv("COLUMNS", "80")
+    within.show()
+    assert "  clock [MHz]" in capsys.readouterr().out.splitlines()[1], "the clock to set has its place"
     none = tt.fleet_ask("savings", fleet, slowdown=0.0).frame
     assert none.row(-1, named=True)["saved_energy_j"] == pytest.approx(0.0)
 

@@ -117,7 +117,8 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
 def _answer(title: str, rows: pl.DataFrame, figure: str, unit: str) -> list[Block]:
     stated = rows[figure].count()
     caption = f"{title} [{unit}]: {min(stated, _BARS)} of {rows.height}; lines are 90 % intervals"
-    table = Grid(rows.drop("question", strict=False), title, _ROWS)  # the question is its title
+    answer = rows.drop("question", strict=False)  # the question is its title
+    table = Grid(answer, title, _ROWS, headers={"share": "of all"})  # of all jobs, not of one run
     return [Drawing(_bars(title, rows, figure, unit), caption), table]
 
 

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 #: Failed jobs named at once.
 _NAMED: Final = 10
+#: Rows of each question where several are answered at once.
+_EACH: Final = 5
+#: Shares here are of all jobs, not of one run.
+_OF_ALL: Final = {"share_pct": "of all"}
+#: What a table of savings is for: the clock to set.
+_ABOUT: Final = ("clock_mhz",)
 #: A measured share above this is all of the energy. [%] Rounding.
 _WHOLE_PCT: Final = 99.95
 
@@ -85,8 +91,12 @@ def print_answer(title: str, table: pl.DataFrame, written: Sequence[str | os.Pat
         shown = shown.with_columns(pl.col("name").fill_null("(not known)"))
     bounded = " (90 % interval)" if any("_low" in column for column in table.columns) else ""
     say(screen, f"{title}{bounded}" if table.height else f"{title}: none", "bold")
-    if table.height:
-        show_table(shown, console=screen, headers={"share_pct": "of all"})
+    if "question" in shown.columns:  # each has the whole of the energy
+        for (question,), rows in shown.group_by("question", maintain_order=True):
+            answer = rows.drop("question")
+            show_table(answer, title=str(question), limit=_EACH, console=screen, headers=_OF_ALL)
+    elif table.height:
+        show_table(shown, console=screen, headers=_OF_ALL, about=_ABOUT)
     if "measured_pct" in table.columns and table["energy_j"].count():
         say(screen, _measured_share(table))
     for path in written:
