@@ -30,6 +30,9 @@ def test_a_bad_value_is_named(name: str, value: Any) -> None:
 def test_what_is_needed_is_asked_for(name: str) -> None:
     with pytest.raises(BadInput, match=rf"^{name}: is not given"):
         read_case({k: v for k, v in GOOD.items() if k != name})
+    with pytest.raises(BadInput) as raised:
+        read_case({"model": "llama-3.1-8b"})
+    assert "--gpu h100-sxm" in raised.value.line() and "tracetool gpus" in raised.value.line()
 
 
 @pytest.mark.parametrize("mode", ["prefill", "decode", "train", "generate", "pass"])

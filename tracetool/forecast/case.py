@@ -128,9 +128,10 @@ def read_case(values: dict[str, Any]) -> Case:
         else:
             stated[name] = _text(name, value) if name in TEXTS else _number(name, value)
     case = Case(**stated)
-    for name in ("model", "gpu"):
+    needed = {"model": "a configuration or name", "gpu": "name it: --gpu h100-sxm; all: tracetool gpus"}
+    for name, fix in needed.items():
         if getattr(case, name) is None:
-            raise BadInput(f"{name}: is not given", "a configuration or name" if name == "model" else "--gpu")
+            raise BadInput(f"{name}: is not given", fix)
     if case.host is not None and case.host_us is not None:
         raise BadInput("host: the host is stated twice", "give --host or --host-us")
     if case.method not in (None, *METHODS):
