@@ -209,3 +209,37 @@ def test_the_gitlab_example_runs(root: Path, programs: Path, tmp_path: Path) -> 
     findings = json.loads((tmp_path / reports["codequality"]).read_text("utf-8"))
     assert [f["check_name"] for f in findings] == ["tracetool-regression"]
     assert findings[0]["location"]["path"] == "pyproject.toml"
+
+
+def test_the_gitlab_example_takes_runs_and_traces(root: Path, tmp_path: Path) -> None:
+    """Runs made by ``record`` leave nothing to ingest; merge requests leave the baselines as they are."""
+    jobs = read(root, "ci/gitlab-ci.example.yml")
+    loop = jobs[".energy"]["before_script"][1]
+    (tmp_path / "head").mkdir()
+    done = subprocess.run(["bash", "-e", "-c", loop], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert jobs["energy"]["cache"]["policy"] == "pull"
+    assert "cache" not in jobs["energy-baseline"]
+
+
+def test_the_github_example_makes_the_baselines_that_it_compares_with(
+    root: Path, programs: Path, tmp_path: Path
+) -> None:
+    jobs = read(root, "ci/github.example.yml")["jobs"]
+    kept, restored = (
+        next(s["with"] for s in jobs[job]["steps"] if "cache" in s.get("uses", ""))
+        for job in ("baseline", "energy")
+    )
+    assert kept["path"] == restored["path"] == ".baselines"
+    assert kept["key"].replace("ref_name", "base_ref") == restored["key"]
+    assert restored["key"].startswith(restored["restore-keys"])
+    (tmp_path / "head").mkdir()
+    write_folder(tmp_path / "head" / "run-0.tracetool")
+    *_, add, prune = jobs["baseline"]["steps"][-1]["run"].splitlines()
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "GITHUB_REF_NAME": "main"}
+    done = subprocess.run(
+        ["bash", "-e", "-c", f"{add}\n{prune}"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / ".baselines").rglob("branch=main/*/*.parquet"))
