@@ -120,6 +120,15 @@ def test_a_log_scale_of_one_decade_and_more_has_ticks_all_along() -> None:
     assert not hasattr(chart.yaxis[0].ticker, "ticks"), "wider ones keep the library's"
 
 
+def test_a_waterfall_says_where_its_axis_is_cut_and_what_saves_energy() -> None:
+    small = waterfall(100.0, {"more work": -1.0, "clock": 2.0}, 101.0, unit="J").model
+    assert re.fullmatch(r"J, base and head cut off below 98\.\d+", small.xaxis[0].axis_label)
+    assert small.x_range.start > 98.0
+    assert "less work" in small.y_range.factors and "more work" not in small.y_range.factors
+    large = waterfall(100.0, {"more work": 90.0}, 190.0, unit="J").model
+    assert (large.xaxis[0].axis_label, large.x_range.start) == ("J", 0.0)
+
+
 def test_no_name_is_taken_for_a_formula() -> None:
     for opens, closes in (("$$", "$$"), (r"\[", r"\]"), (r"\(", r"\)")):
         assert opens not in plain(f"kernel {opens}x{closes}")

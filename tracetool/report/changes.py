@@ -151,7 +151,16 @@ def causes(diff: RunDiff) -> str:
     sure = _ROUNDING * max(abs(diff.metrics[0].base), abs(diff.metrics[0].head))
     shown = [(k, v) for k, v in diff.factors.items() if largest > sure and abs(v) >= 0.001 * largest]
     shown.sort(key=lambda kv: -abs(kv[1]))
-    return " · ".join(f"{_LESS.get(k, k) if v < 0 else k} {_joules(v)}" for k, v in shown) or _NOTHING
+    return " · ".join(f"{cause_in_words(k, v)} {_joules(v)}" for k, v in shown) or _NOTHING
+
+
+def cause_in_words(cause: str, change_j: float) -> str:
+    """Return a cause of a change as what it did: more work that saves energy is less work.
+
+    >>> cause_in_words("more work", -1.0), cause_in_words("idle gaps", -1.0)
+    ('less work', 'idle gaps')
+    """
+    return _LESS.get(cause, cause) if change_j < 0 else cause
 
 
 def _metrics(diff: RunDiff) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetool.compare.outcome import RunDiff
 from tracetool.core.number_text import number
-from tracetool.report.changes import headline
+from tracetool.report.changes import cause_in_words, headline
 from tracetool.report.changes import why as why_of
 from tracetool.report.pictures.charts import INK, MEASURED, MODEL, SOFT, Chart, blank, chart_html, hover
 from tracetool.report.run_page import RunPage
@@ -55,16 +55,18 @@ def _rows(rows: pl.DataFrame, heading: str) -> pl.DataFrame:
 
 def waterfall(base: float, factors: Mapping[str, float], head: float, *, unit: str) -> Chart:
     """Return the chart: bars from the base's energy over each cause to the head's."""
+    factors = {cause_in_words(cause, change): change for cause, change in factors.items()}
     steps = [("base", 0.0, base), *_steps(base, factors), ("head", 0.0, head)]
     ends = np.array([v for _, a, b in steps[1:-1] for v in (a, b)] + [base, head])
     reach = max(float(ends.max() - ends.min()), 1e-3 * max(abs(base), abs(head), 1e-12))
     low = 0.0 if ends.min() < 4 * reach else float(ends.min()) - 0.4 * reach
     sentence = "; ".join(f"{k} {number(v, 3)}" for k, v in factors.items())
     names = [name for name, _, _ in steps]
+    cut = f", base and head cut off below {number(low, 3)}" if low > 0.0 else ""
     chart = blank(
         (low, float(ends.max()) + 0.35 * reach),
         names[::-1],
-        (unit, ""),
+        (f"{unit}{cut}", ""),
         height=60 + 34 * len(steps),
         width=720,
     )
