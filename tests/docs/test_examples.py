@@ -179,3 +179,25 @@ def test_the_page_of_commands_is_the_command_line() -> None:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/commands_page.py"
+
+
+def test_pictures_of_the_sample_show_what_the_text_beside_them_prints() -> None:
+    """Drawn by hand with ``python docs/picture.py``: shares of causes and joules of parts, as printed."""
+    page = (ROOT / "docs" / "first-ten-minutes.md").read_text("utf-8")
+
+    def told(picture: str) -> str:
+        text = (ROOT / "docs" / f"{picture}.svg").read_text("utf-8")
+        described = re.search(r"<desc[^>]*>(.*?)</desc>", text)
+        assert described is not None
+        return described[1]
+
+    for cause, kilojoules, pct in re.findall(
+        r"^(useful|oversized clock|host-bound) +([\d.]+) \(\S+\) +([\d.]+) ", page, re.MULTILINE
+    ):
+        assert re.search(rf"{cause} [\d.,]+ J, {pct} %", told("causes")), (cause, kilojoules)
+    parts = re.findall(r"^(computing|copies|idle: host-bound) +([\d.]+) \(", page, re.MULTILINE)
+    assert len(parts) == 3
+    for part, kilojoules in parts:
+        joules = re.search(rf"{part} [\d.,]+ ms, ([\d.,]+) J", told("budget"))
+        assert joules is not None
+        assert float(joules[1].replace(",", "")) == pytest.approx(1000 * float(kilojoules), rel=5e-3)

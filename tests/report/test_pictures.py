@@ -38,7 +38,7 @@ from tracetool.report.pictures.charts import (
 from tracetool.report.pictures.measured import attributed_bars, energy_bars, log_picture
 from tracetool.report.pictures.pareto import pareto
 from tracetool.report.pictures.run_table import _distinct_names
-from tracetool.report.pictures.svg import family_colors, ink_on, text_width
+from tracetool.report.pictures.svg import family_colors, ink_on, share_label, text_width
 from tracetool.report.pictures.timeline import pack_timeline
 from tracetool.report.sections.agreement import scatter
 from tracetool.report.sections.comparison import waterfall
@@ -127,6 +127,14 @@ def test_a_waterfall_says_where_its_axis_is_cut_and_what_saves_energy() -> None:
     assert "less work" in small.y_range.factors and "more work" not in small.y_range.factors
     large = waterfall(100.0, {"more work": 90.0}, 190.0, unit="J").model
     assert (large.xaxis[0].axis_label, large.x_range.start) == ("J", 0.0)
+
+
+def test_a_share_in_a_picture_is_whole_or_absent() -> None:
+    """Cut in its middle, "oversized clock 9.4 %" read "oversiz...4 %"."""
+    for width in range(0, 200, 5):
+        label = share_label("oversized clock", "19.4 %", float(width))
+        assert label == "" or label.endswith("19.4 %")
+        assert text_width(label) <= width
 
 
 def test_no_name_is_taken_for_a_formula() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracetool.core.number_text import number
-from tracetool.report.pictures.svg import OTHER, Drawing, family_colors, ink_on, label_that_fits
+from tracetool.report.pictures.svg import OTHER, Drawing, family_colors, ink_on, share_label
 
 _WIDTH: Final = 960.0
 _BAR: Final = 46.0
@@ -40,7 +40,7 @@ def causes_picture(totals: pl.DataFrame) -> str:
         width = _WIDTH * row["energy_j"] / length
         color = colors[row["cause"]]
         drawing.mark("rect", _sentence(row), x=x, y=0.0, width=width, height=_BAR, fill=color)
-        label = label_that_fits(f"{row['cause']} {100 * row['share']:.1f} %", width - 8)
+        label = share_label(row["cause"], f"{100 * row['share']:.1f} %", width - 8)
         if label:
             drawing.label((x, 12, width, _BAR - 12), label, fill=ink_on(color), font_size=12)
         x += width

@@ -112,6 +112,19 @@ def label_that_fits(text: str, width: float, *, bold: bool = False) -> str:
     return ""
 
 
+def share_label(name: str, share: str, width: float) -> str:
+    """Return a name with its share in at most ``width`` pixels: the name is cut, never the share.
+
+    A share alone, where no name fits; the color then tells which.
+
+    >>> share_label("oversized clock", "9.4 %", 200.0), share_label("oversized clock", "9.4 %", 46.0)
+    ('oversized clock 9.4 %', '9.4 %')
+    """
+    fitting = label_that_fits(name, width - text_width(f" {share}"))
+    label = f"{fitting} {share}" if fitting else share
+    return label if text_width(label) <= width else ""
+
+
 _QUALITATIVE: Final = (
     "#88ccee", "#cc6677", "#ddcc77", "#117733", "#aa4499", "#44aa99", "#332288", "#999933", "#882255",
 )  # fmt: skip

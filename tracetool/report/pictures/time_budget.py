@@ -12,7 +12,7 @@ from tracetool.replay.time_budget import TimeBudget
 from tracetool.replay.time_parts import PARTS
 from tracetool.report.pictures.charts import Chart
 from tracetool.report.pictures.measured import energy_bars
-from tracetool.report.pictures.svg import Drawing, family_colors, ink_on, label_that_fits
+from tracetool.report.pictures.svg import Drawing, family_colors, ink_on, share_label
 
 _WIDTH: Final = 960.0
 _LEFT: Final = 70.0
@@ -45,7 +45,7 @@ def budget_picture(budget: TimeBudget) -> str:
             share = f"{100 * value / total:.1f} %"
             tooltip = f"{part}: {number(float(value))} {unit}, {share}"
             drawing.mark("rect", tooltip, x=x, y=y, width=width, height=_BAR, fill=colors[part])
-            label = label_that_fits(f"{part} {share}", width - 8)
+            label = share_label(part, share, width - 8)
             if label:
                 drawing.label((x, y + 12, width, _BAR - 12), label, fill=ink_on(colors[part]), font_size=12)
             x += width
