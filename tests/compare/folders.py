@@ -14,9 +14,19 @@ SHAPES = {"gemm": (4096, 4096, 4096), "gemv": (1, 4096, 4096)}
 
 
 def write_folder(
-    path: Path, *, slower: float = 1.0, extra: int = 0, steps: int = 6, seed: int = 0, gpu: str = "a100-sxm"
+    path: Path,
+    *,
+    slower: float = 1.0,
+    extra: int = 0,
+    steps: int = 6,
+    seed: int = 0,
+    gpu: str = "a100-sxm",
+    outside: int = 0,
 ) -> Path:
-    """Write a run of matrix products and additions, step by step; ``slower`` stretches the products."""
+    """Write a run of matrix products and additions, step by step; ``slower`` stretches the products.
+
+    The last ``outside`` of the steps are not named as such.
+    """
     rng = np.random.default_rng(seed)
     names = [
         "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn",
@@ -50,7 +60,8 @@ def write_folder(
         *(pl.lit(v, dtype=pl.Int32).alias(c) for c, v in (("block_x", 256), ("block_y", 1), ("block_z", 1))),
     )  # fmt: skip
     ranges = pl.DataFrame(
-        {"range": range(steps), "name": [f"ProfilerStep#{i + 3}" for i in range(steps)],
+        {"range": range(steps),
+         "name": [f"ProfilerStep#{i + 3}" if i < steps - outside else "evaluation" for i in range(steps)],
          "start_ns": start[:: len(step)].astype(np.int64) - 2_500,
          "duration_ns": length.reshape(steps, -1).sum(axis=1).astype(np.int64), "depth": [0] * steps}
     )  # fmt: skip

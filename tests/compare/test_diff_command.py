@@ -83,6 +83,17 @@ def test_two_gpus_are_both_named_in_the_line_on_what_is_compared(
     assert "\na100-sxm and h100-sxm, energies anchored" in cli("diff", *sides)[1]
 
 
+def test_work_outside_the_steps_is_said_to_be_counted_in_figures_per_step(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran]
+) -> None:
+    """``attribute --by iteration`` gives a step less than the run over its steps."""
+    mixed = write_folder(tmp_path / "mixed.tracetool", outside=2)
+    steps = folders / "base" / "run-0.tracetool"
+    said = " ".join(cli("diff", steps, mixed)[1].split())
+    assert "33 % of the device time of mixed lies outside its steps and is counted" in said
+    assert "outside its steps" not in cli("diff", steps, folders / "same" / "run-1.tracetool")[1]
+
+
 def test_what_straddles_its_limit_exits_0_and_with_strict_1(folders: Path, cli: Callable[..., Ran]) -> None:
     pair = (folders / "base" / "run-0.tracetool", folders / "same" / "run-1.tracetool")
     code, out, _ = cli("diff", *pair, "--fail-on", "energy=2%", "--json")

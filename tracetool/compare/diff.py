@@ -21,7 +21,7 @@ from tracetool.compare.requested_runs import chosen_basis, expand
 from tracetool.compare.run_options import RunOptions
 from tracetool.compare.run_side import LoadedRun, load_run
 from tracetool.compare.same_recording import recorded_traces
-from tracetool.compare.sides import Side, make_side, same_clock
+from tracetool.compare.sides import RunClasses, Side, make_side, same_clock
 from tracetool.compare.spread import Spread, repeated, single_run_prior
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.arrays import Floats
@@ -36,6 +36,8 @@ from tracetool.tables.run import Run
 _MOVED: Final = 0.5
 _WORTH: Final = 0.01
 _MOST: Final = 3
+#: Part of a run's device time outside its steps that is said. [1] Prior.
+_OUTSIDE: Final = 0.05
 
 
 def context_shares(run: Run, power_w: pl.DataFrame) -> dict[str, Floats]:
@@ -218,6 +220,8 @@ def diff_sides(
         warnings += _unrepeated(base, head, spreads or {})
     if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
         warnings.append("not every run marks steps: whole runs are compared, whatever their length")
+    if per_step:
+        warnings += _outside_steps([r.classes for r in (*base, *head)])
     parts = pair_sides(sides[0], sides[1])
     ratios, clock_notes = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
     notes = [f"{len(base)} base and {counted(len(head), 'head run')}, per {sides[0].unit}", *clock_notes]
@@ -247,6 +251,21 @@ def _same_recordings(base: Sequence[LoadedRun], head: Sequence[LoadedRun]) -> li
     if not pairs:
         return []
     return [f"{pairs[0][0]} and {pairs[0][1]} are the same recording: nothing was run twice"]
+
+
+def _outside_steps(runs: Sequence[RunClasses]) -> list[str]:
+    """Return a sentence where much of a run's work lies in no step, for figures per step count it too."""
+    outside = {
+        run.label: 1.0 - float(run.steps_taken.times["time_s"].sum()) / whole_s
+        for run in runs
+        if run.steps_taken is not None and (whole_s := float(run.classes["time_s"].sum())) > 0
+    }
+    label = max(outside, key=lambda name: outside[name], default="")
+    if not label or outside[label] < _OUTSIDE:
+        return []
+    share = f"{100 * outside[label]:.0f} % of the device time of {label}"
+    counted_too = "lies outside its steps and is counted (--by range keeps it apart)"
+    return [f"per step: whole runs over their steps; {share} {counted_too}"]
 
 
 def _unrepeated(
