@@ -85,6 +85,7 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     ),
     "gpus": lambda _r, _t: tt.gpus(),
     "gpus --show h100-sxm": lambda _r, _t: tt.gpu("h100-sxm"),
+    "gpus h100-sxm": lambda _r, _t: tt.gpu("h100-sxm"),
     "families": lambda _r, _t: tt.families(),
     "formats": lambda _r, _t: tt.formats(),
     "schema kernels": lambda _r, _t: tt.schema("kernels"),

@@ -35,6 +35,8 @@ def forward(tmp_path_factory: pytest.TempPathFactory, samples: Path, tool: Tool)
         (["diff", "--json", "--no-such-option"], 2, "no-such-option"),
         (["no-such-command", "--json"], 2, "no-such-command"),
         (["gpus", "--show", "h111-sxm", "--json"], 2, "h111-sxm"),
+        (["gpus", "h111-sxm", "--json"], 2, "h111-sxm"),
+        (["gpus", "h100-sxm", "--show", "a100-sxm", "--json"], 2, "name one"),
         (["baseline", "list", "no-such-folder", "--json"], 2, "no-such-folder"),
         (["ingest", "no-such.sqlite", "--json"], 2, "no-such.sqlite"),
         (["schema", "no-such-table", "--json"], 2, "no-such-table"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from tracetool.cli.options import JSON_OPTION, QUIET_OPTION
+from tracetool.core.errors import BadInput
 
 app = typer.Typer()
 
@@ -15,6 +16,7 @@ app = typer.Typer()
     short_help="The GPUs that can be predicted.", epilog="Example: tracetool gpus --show a100-pcie-40gb"
 )
 def gpus(
+    name: str | None = typer.Argument(None, help="GPU to show, as --show; all names when left out."),
     show: str | None = typer.Option(
         None, "--show", metavar="NAME", help="One GPU: numbers, sources, V(f), idle(f)."
     ),
@@ -30,6 +32,9 @@ def gpus(
     from tracetool.cli.output import check_out, emit, save
 
     check_out(out)
-    listed = gpu(show) if show else all_gpus()
+    if name and show and name != show:
+        raise BadInput(f"two GPUs are named, {name!r} and {show!r}", "name one")
+    shown = name or show
+    listed = gpu(shown) if shown else all_gpus()
     save(listed, out)
     emit(listed, as_json=as_json, quiet=quiet)
