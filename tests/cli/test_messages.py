@@ -36,7 +36,7 @@ def forward(tmp_path_factory: pytest.TempPathFactory, samples: Path, tool: Tool)
         (["no-such-command", "--json"], 2, "no-such-command"),
         (["gpus", "--show", "h111-sxm", "--json"], 2, "h111-sxm"),
         (["gpus", "h111-sxm", "--json"], 2, "h111-sxm"),
-        (["gpus", "h100-sxm", "--show", "a100-sxm", "--json"], 2, "name one"),
+        (["gpus", "h100-sxm", "--show", "a100-sxm", "--json"], 2, "two GPUs are named"),
         (["baseline", "list", "no-such-folder", "--json"], 2, "no-such-folder"),
         (["ingest", "no-such.sqlite", "--json"], 2, "no-such.sqlite"),
         (["schema", "no-such-table", "--json"], 2, "no-such-table"),
