@@ -211,4 +211,4 @@ def test_the_interval_that_prose_quotes_is_the_one_that_commands_print() -> None
     for name in ("first-ten-minutes.md", "intervals.md"):
         text = (ROOT / "docs" / name).read_text("utf-8")
         quoted = re.findall(r"`([\d,]+) J \(([\d,]+)\.\.([\d,]+)\)`", text)
-        assert quoted == [(value, low, high)], name
+        assert quoted == [printed.groups()], name
