@@ -45,3 +45,14 @@ def test_a_page_of_two_runs_begins_with_the_change(suffix: str, sample_run: Path
 def test_data_keep_every_row(diagnosis: tt.Diagnosis, tmp_path: Path) -> None:
     saved = diagnosis.save(tmp_path / "rows.csv").read_text("utf-8")
     assert saved.count("\n") == diagnosis.rows.height + 1
+
+
+def test_several_causes_are_left_out_at_once_by_commas_or_one_by_one(sample_run: Path) -> None:
+    """docs/tasks/joules.md asks for CAUSE,CAUSE."""
+    listed = tt.diagnose(sample_run, without="host-bound, oversized clock").what_if
+    apart = tt.diagnose(sample_run, without=["host-bound", "oversized clock"]).what_if
+    assert listed is not None and apart is not None
+    assert listed.sentences == apart.sentences
+    assert len(listed.sentences) == 3
+    with pytest.raises(tt.BadInput, match="'x' is no cause"):
+        tt.diagnose(sample_run, without="host-bound,x")

@@ -130,7 +130,7 @@ def diagnose(
     overlap : str, optional
         ``comm``: what if communication ran beside computation.
     without : str or sequence of str
-        What if these causes were removed: ``["idle GPU"]``.
+        What if these causes were removed: ``["idle GPU", "tail"]`` or ``"idle GPU,tail"``.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def diagnose(
         batch=number("batch", batch),
         fuse=parse_pairs(several("fuse", fuse)),
         overlap=parse_overlap(overlap),
-        without=tuple(several("without", without)),
+        without=tuple(cause.strip() for text in several("without", without) for cause in text.split(",")),
     )
     booked = ledger(opened, gpu=gpu, power=paths_of(power), tz=tz)
     answer = what_if(opened, booked, question, gpu) if question.each() else None

@@ -59,7 +59,7 @@ def diagnose(
         [],
         "--without",
         metavar="CAUSE",
-        help="What if a cause were removed, as its finding has it: 'idle GPU'.",
+        help="What if causes were removed, as findings name them: 'idle GPU' or 'idle GPU,tail'.",
     ),
     work: str | None = typer.Option(
         None,
