@@ -31,6 +31,7 @@ from tracetool.model.power_calibration import BASE
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.timing import time_rows
 from tracetool.replay.operator_tables import as_columns, load_table, read_table
+from tracetool.replay.table_checks import number_column
 from tracetool.tables.counter_names import DURATIONS, POWERS, with_counter_names, with_our_names
 
 Kind = Literal["idle", "activity", "sweep", "operators"]
@@ -46,6 +47,12 @@ _FEWEST_ITERATIONS = 20
 _SHORT_LOOP_US = 1e5
 #: Duration of a monitor's sample that states none. [us] Any value: shares and power are means.
 _SAMPLE_US = 1e6
+#: What no measurement exceeds, whatever the GPU: [W], [MHz], and a month. [us] Priors.
+_MOST: Final = {"power_w": 2e4, "clock_mhz": 2e4, "mem_clock_mhz": 1e5, "duration_us": 2.6e12}
+#: What no measurement falls below, in the same units: a microwatt, a hertz, a picosecond. Priors.
+_LEAST: Final = 1e-6
+#: Shares of a unit's time exceed 1 by what a counter's sampling misses. [1] A prior.
+_MOST_SHARE: Final = 1.02
 #: Ratio of power above idle to the prior's for the same counts, at most, either way. [1] A prior.
 _MOST_RATIO: Final = 3.5
 _SMEARED: Final = "its work cannot draw this power: the sensor averaged over more than this kernel"
@@ -78,6 +85,8 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     """
     name = os.fspath(path)
     frame = with_our_names(with_counter_names(load_table(Path(path))))
+    if not frame.height:
+        raise BadInput.in_file(name, "holds no rows", "give a row for each measurement")
     if {"idle_w", "clock_mhz"} <= set(frame.columns):
         return _idle(name, frame)
     if "power_w" not in frame.columns:
@@ -123,7 +132,7 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
 def _idle(name: str, frame: pl.DataFrame) -> Measured:
     power = frame["idle_w"].cast(pl.Float64, strict=False).to_numpy()
     clock = frame["clock_mhz"].cast(pl.Float64, strict=False).to_numpy()
-    good = np.isfinite(power) & np.isfinite(clock) & (power > 0) & (clock > 0)
+    good = (power > 0) & (power <= _MOST["power_w"]) & (clock > 0) & (clock <= _MOST["clock_mhz"])
     if good.sum() < 3:
         raise BadInput.in_file(name, "is an idle curve of fewer than three clocks")
     # Idle power rises with the clock: a reading far above a later one was taken in another state.
@@ -167,14 +176,18 @@ def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) ->
     frame, rejected = _gated(frame, gpu)
     if not frame.height:
         raise BadInput.in_file(name, "has no row that can be used")
-    columns = {c: pl.col(c).cast(pl.Float64, strict=False).fill_null(0.0) for c in shares}
+    columns = [number_column(name, frame, c).fill_null(0.0).alias(c) for c in shares]
+    for values in columns:
+        if (odd := values.filter(~values.is_between(0.0, _MOST_SHARE))).len():
+            fault = f"column {values.name}: {odd[0]:g} is not a share"
+            raise BadInput.in_file(name, fault, "shares lie between 0 and 1")
     numbers = frame.select(
-        *(v.alias(c) for c, v in columns.items()),
+        *columns,
         pl.col("power_w").cast(pl.Float64),
         pl.col("clock_mhz").cast(pl.Float64).alias("recorded_clock_mhz"),
     )
     if "mem_clock_mhz" in frame.columns:
-        memory = frame["mem_clock_mhz"].cast(pl.Float64, strict=False)
+        memory = number_column(name, frame, "mem_clock_mhz")
         numbers = numbers.with_columns(memory.alias("recorded_mem_clock_mhz"))
     rows = as_columns(numbers, pl.Series([UNKNOWN] * frame.height, dtype=pl.String))
     activity_rows = rows_of_utilization(rows, gpu)
@@ -191,8 +204,11 @@ def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) ->
 
 def _gated(frame: pl.DataFrame, gpu: Gpu) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Split off rows no fit may see: empty, at the cap, of too few repetitions."""
-    number = {c: pl.col(c).cast(pl.Float64, strict=False) for c in ("power_w", "duration_us", "clock_mhz")}
-    bad = [~(number[c] > 0).fill_null(value=False) | ~number[c].is_finite() for c in number]
+    number = {c: pl.col(c).cast(pl.Float64, strict=False) for c in _MOST if c in frame.columns}
+    bad = [  # a memory clock may be left open
+        ~value.is_between(_LEAST, _MOST[c]).fill_null(value=c == "mem_clock_mhz")
+        for c, value in number.items()
+    ]
     limit = AT_CAP * gpu.power_limit_w
     most = max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w))
     highest = frame["power_w"].cast(pl.Float64, strict=False).max()

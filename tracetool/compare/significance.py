@@ -230,7 +230,8 @@ def detectable(effects: Effects, limit: Floats | float) -> Floats:
     """
     d = np.where(effects.freedom > 0, np.minimum(effects.freedom, 1e6), np.nan)
     reach = (special.stdtrit(d, 1.0 - ALPHA / effects.tests) + float(special.ndtri(POWER))) * effects.error
-    return np.where(np.isnan(effects.low), np.nan, np.expm1(np.log1p(limit) + reach))
+    with np.errstate(over="ignore"):  # of next to no work any change may be by chance
+        return np.where(np.isnan(effects.low), np.nan, np.expm1(np.log1p(limit) + reach))
 
 
 def judge(effects: Effects, limit: Floats | float) -> list[Verdict]:

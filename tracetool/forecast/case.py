@@ -26,6 +26,8 @@ DEFAULT_BUDGET: Final = 8192.0
 METHODS: Final = ("laws", "saturation")
 #: Field of the numbers of the GPU that are changed.
 SETTINGS: Final = "set"
+#: No case has less of anything: a mean of running requests, a clock in MHz. [of each] A prior.
+_LEAST: Final = 1e-6
 #: No case has more than this of anything it counts; products of a few stay finite.
 _MOST: Final = 1e9
 #: No number of a GPU is larger: bytes of memory, bytes a second.
@@ -188,6 +190,8 @@ def read_settings(value: Any) -> dict[str, Any]:
 
 def _text(name: str, value: Any) -> Any:
     if name == "model":
+        if not isinstance(value, str | os.PathLike | Mapping):
+            raise BadInput(f"model: {value!r} is neither a name nor a path")
         return value
     if name == "host" and isinstance(value, os.PathLike):  # a run stands for its folder
         return os.fspath(value)
@@ -205,8 +209,8 @@ def _number(name: str, value: Any) -> float | int:
     if isinstance(value, bool) or not math.isfinite(number) or not 0.0 <= number <= most:
         raise BadInput(f"{name}: {value!r} is not a number from 0 to {most:g}")
     if name not in WHOLE:
-        if number == 0.0 and name != "host_us":
-            raise BadInput(f"{name}: 0 is not above zero")
+        if number < _LEAST and name != "host_us":
+            raise BadInput(f"{name}: {number:g} is {'not above zero' if not number else 'next to nothing'}")
         return number
     least = 0 if name == "zero" else 1
     if number != int(number) or number < least:

@@ -156,7 +156,7 @@ def family_shares(classified: pl.DataFrame) -> pl.DataFrame:
     shares = classified.group_by("family").agg(
         pl.col("name").n_unique().alias("names"),
         pl.len().alias("rows"),
-        *([(pl.col("duration_ns").sum() / 1e6).alias("time_ms")] if timed else []),
+        *([(pl.col("duration_ns").cast(pl.Float64).sum() / 1e6).alias("time_ms")] if timed else []),
     )
     order = "time_ms" if timed else "rows"
     return shares.sort(order, "family", descending=[True, False])
@@ -174,6 +174,10 @@ def _names(path: Path) -> tuple[pl.DataFrame, str]:
         )
     if not frame.height:
         raise BadInput.in_file(path, "holds no names", "give a name a line, or a column name")
+    if "duration_ns" in frame.columns and frame["duration_ns"].dtype.is_numeric():
+        short = (frame["duration_ns"] < 0).fill_null(value=False)
+        if short.any():
+            raise BadInput.in_file(path, f"row {int(short.arg_true()[0]) + 1}: duration_ns is below 0")
     if suffix == ".csv":  # as this tool itself writes names that a spreadsheet would run
         frame = frame.with_columns(map_distinct(frame[column], from_csv))
     return frame, column

@@ -53,7 +53,7 @@ def read_prior(path: str | os.PathLike[str]) -> dict[int | str, float]:
     """
     file = Path(path)
     regular_file(file, "give a table of predictions, or --prior model")
-    frame = stored_table(file, pl.read_csv)
+    frame = stored_table(file, lambda raw: pl.read_csv(raw, infer_schema_length=None))
     key = next((c for c in ("signature", "name", "class") if c in frame.columns), None)
     if key is None or "power_w" not in frame.columns:
         raise BadInput.in_file(

@@ -45,6 +45,10 @@ _GEOMETRY: Final = (
     *("registers_per_thread", "shared_static_bytes", "shared_dynamic_bytes"),
 )
 _KERNEL_NUMBERS: Final = ("duration_us", "power_w", "clock_mhz", "mem_clock_mhz", "temperature_c", *_GEOMETRY)
+#: No kernel is shorter, draws less or runs slower: a picosecond, a microwatt, a hertz. [us, W, MHz] Priors.
+_LEAST: Final = 1e-6
+#: No GPU runs at more: they throttle at 80 to 110. [degrees Celsius] A prior.
+_HOTTEST_C: Final = 200.0
 #: No column counts more than this; products of a few stay finite.
 _MOST: Final = 1e15
 
@@ -73,7 +77,7 @@ def _is_other(dtype: pl.DataType) -> bool:
     return dtype.is_nested() or dtype.is_temporal() or dtype in (pl.Binary, pl.Object)
 
 
-def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
+def number_column(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
     """Return a column as float64, nulls kept; every other value must be a finite number."""
     raw = plain_texts(frame[column])
     if _is_other(raw.dtype):
@@ -106,7 +110,7 @@ def _text(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
 def _flag(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
     raw = plain_texts(frame[column])
     if raw.dtype != pl.String:
-        flags = _number(name, frame, column)
+        flags = number_column(name, frame, column)
         bad = ~flags.is_in([0.0, 1.0]).fill_null(value=True)
     else:
         words = {"true": 1.0, "1": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "no": 0.0}
@@ -125,7 +129,7 @@ def _columns(name: str, frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFra
     for column in names:
         if column not in frame.columns:
             continue
-        read = _text if _is_text(column) else _flag if _is_flag(column) else _number
+        read = _text if _is_text(column) else _flag if _is_flag(column) else number_column
         checked.append(read(name, frame, column).alias(column))
     return pl.DataFrame(checked)
 
@@ -150,7 +154,7 @@ def with_counts(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return a checked table whose ``count`` is a number, null where nothing is stated."""
     if "count" not in frame.columns or frame["count"].dtype.is_integer():
         return frame
-    return frame.with_columns(_number(name, frame, "count"))
+    return frame.with_columns(number_column(name, frame, "count"))
 
 
 def operator_table_columns() -> tuple[str, ...]:
@@ -320,7 +324,7 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         frame = frame.rename({"occupancy": "act_occupancy"}, strict=False)
     for stated, share in UTILIZATIONS.items():
         if {stated, share} <= set(frame.columns):  # rows in which a monitor's field is empty
-            filled = _number(name, frame, share).fill_null(_number(name, frame, stated))
+            filled = number_column(name, frame, share).fill_null(number_column(name, frame, stated))
             frame = frame.with_columns(filled.alias(share))
     as_activity = {u: a for u, a in UTILIZATIONS.items() if u in frame.columns and a not in frame.columns}
     frame = frame.rename(as_activity)
@@ -335,9 +339,11 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     for column in columns.columns:
         if _is_text(column):
             continue
-        low = (columns[column] <= 0.0) if column in _KERNEL_NUMBERS[:4] else (columns[column] < 0.0)
-        if low.fill_null(value=False).any():
-            row = _first(low.fill_null(value=False))
+        wrong = columns[column] < (_LEAST if column in _KERNEL_NUMBERS[:4] else 0.0)
+        if column == "temperature_c":
+            wrong |= columns[column] > _HOTTEST_C
+        if wrong.fill_null(value=False).any():
+            row = _first(wrong.fill_null(value=False))
             raise BadInput.in_file(
                 name, f"row {row}, column {column}: {columns[column][row - 1]:g} is out of range"
             )

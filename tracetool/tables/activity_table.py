@@ -13,7 +13,10 @@ from tracetool.core.paths import regular_file
 from tracetool.tables.benchmark_windows import START, holds_windows, read_benchmark_windows, small_json
 from tracetool.tables.table_file import stored_table
 
+#: Times from 1970 to 2255, all of which a float64 holds to the microsecond. [us] By definition.
 _LATEST_US = 2**53
+#: No activity lasts longer: 30 days, as for kernels of traces. [us] A prior.
+_LONGEST_US = 30 * 86_400 * 1_000_000
 #: Bytes of a first line that are looked at for names of columns.
 _HEADER_BYTES = 65_536
 
@@ -42,7 +45,7 @@ def read_activity(path: str | os.PathLike[str]) -> pl.DataFrame:
     """
     if holds_windows(Path(path)):
         return read_benchmark_windows(Path(path))
-    frame = _spans(Path(path), ("name", "start_us", "end_us"))
+    frame = _spans(Path(path), ("name", "start_us", "end_us"), longest_us=_LONGEST_US)
     name = pl.col("name").cast(pl.String).fill_null("(unnamed)")
     return frame.select(name, "start_us", "end_us").sort("start_us")
 
@@ -103,13 +106,13 @@ def _number(column: str) -> pl.Expr:
     return pl.col(column).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False).alias(column)
 
 
-def _spans(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+def _spans(path: Path, columns: Sequence[str], longest_us: int = _LATEST_US) -> pl.DataFrame:
     frame = _table(path, columns)
     times = [_number(c) for c in ("start_us", "end_us")]
     frame = frame.with_columns(times).with_row_index("_row", offset=2)
     start, end = pl.col("start_us"), pl.col("end_us")
-    usable = start.is_finite() & end.is_finite() & (end >= start) & (start.abs() < _LATEST_US)
-    bad = frame.filter(~(usable & (end.abs() < _LATEST_US)).fill_null(value=False))
+    usable = start.is_finite() & end.is_finite() & (start >= 0) & (end >= start) & (end < _LATEST_US)
+    bad = frame.filter(~(usable & (end - start <= longest_us)).fill_null(value=False))
     if bad.height:
         row = bad.row(0, named=True)
         raise BadInput.in_file(

@@ -102,10 +102,8 @@ def stored_table(
     """
     regular_file(path)
     try:
-        if path.suffix.lower() == ".parquet":
-            frame = read_parquet(path)
-            return frame.with_columns(plain_texts(frame[c]) for c in frame.columns)
-        return read_text(text_bytes(path))
+        frame = read_parquet(path) if path.suffix.lower() == ".parquet" else read_text(text_bytes(path))
+        return frame.with_columns(_plain(frame[c]) for c in frame.columns)
     except FAULTS as error:
         raise BadInput.in_file(path, f"cannot be read as {kind}: {fault_of(error)}", _FIX) from error
 
@@ -113,6 +111,20 @@ def stored_table(
 def plain_texts(column: pl.Series) -> pl.Series:
     """Return texts that are stored as categories as texts: no number can be made of a category."""
     return column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Enum) else column
+
+
+def _plain(column: pl.Series) -> pl.Series:
+    """Return a column as numbers, truths or texts, which is what a table of text holds.
+
+    Dates, durations, bytes and lists become texts, which are no numbers: cast, a date is a number of days,
+    and a moment one of whatever unit its file has.
+    """
+    if column.dtype in (pl.Decimal, pl.Int128):
+        return column.cast(pl.Float64)
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Duration, pl.Object):
+        texts = [None if value is None else str(value) for value in column.to_list()]
+        return pl.Series(column.name, texts, dtype=pl.String)
+    return column.cast(pl.String) if column.dtype.is_temporal() else plain_texts(column)
 
 
 def fault_of(error: BaseException) -> str:

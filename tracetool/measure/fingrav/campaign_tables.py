@@ -17,7 +17,7 @@ from tracetool.measure.fingrav.executions import Executions, in_runs
 from tracetool.measure.fingrav.interleaving import Activities
 from tracetool.measure.fingrav.kernel_choice import chosen_kernel
 from tracetool.measure.fingrav.stitch import Samples
-from tracetool.sources.telemetry.readings import check_watts
+from tracetool.sources.telemetry.readings import RANGES, check_watts
 from tracetool.tables.table_file import stored_table
 
 
@@ -96,11 +96,17 @@ def fit_clock(host_s: Floats, gpu_s: Floats, delay_s: Floats, *, drift_sd: float
 
 
 _US = 1e-6
+#: Beyond these a float64 does not hold every microsecond. [us] By definition.
+_LATEST_US = 2**53
+#: No execution lasts longer: 30 days, as for kernels of traces. [us] A prior.
+_LONGEST_US = 30 * 86_400 * 1_000_000
+#: Clocks that differ by more were read in different units: quartz keeps to a ten thousandth. [1] A prior.
+_MOST_DRIFT = 0.01
 
 
 def _read(path: str | os.PathLike[str]) -> pl.DataFrame:
     file = Path(path)
-    frame = stored_table(file, pl.read_csv)
+    frame = stored_table(file, lambda raw: pl.read_csv(raw, infer_schema_length=None))
     if not frame.height:
         raise BadInput.in_file(file, "holds no rows", "give a row for each below its header")
     return frame
@@ -115,6 +121,8 @@ def _numbers(frame: pl.DataFrame, names: Sequence[str], path: str | os.PathLike[
         good = column.is_finite().fill_null(value=False)
         if not good.all():
             raise BadInput.in_file(path, f"line {int((~good).arg_true()[0]) + 2}: {name} is not a number")
+        if name.endswith("_us") and not (good := column.abs() < _LATEST_US).all():
+            raise BadInput.in_file(path, f"line {int((~good).arg_true()[0]) + 2}: {name} is no time")
         out[name] = column.to_numpy()
     return out
 
@@ -138,9 +146,13 @@ def read_executions(
     """
     frame = _read(path)
     times_us = _numbers(frame, ("start_us", "end_us"), path)
-    if (times_us["end_us"] <= times_us["start_us"]).any():
-        row = int(np.argmax(times_us["end_us"] <= times_us["start_us"])) + 2
-        raise BadInput.in_file(path, f"line {row}: the execution ends before it starts")
+    lengths_us = times_us["end_us"] - times_us["start_us"]
+    for bad, fault in (
+        (lengths_us <= 0.0, "ends before it starts"),
+        (lengths_us > _LONGEST_US, "lasts more than 30 days"),
+    ):
+        if bad.any():
+            raise BadInput.in_file(path, f"line {int(np.argmax(bad)) + 2}: the execution {fault}")
     start, end = times_us["start_us"] * _US, times_us["end_us"] * _US
     run = _numbers(frame, ("run",), path)["run"].astype(np.int64) if "run" in frame.columns else None
     names = _kernel_names(frame, path)
@@ -189,7 +201,16 @@ def read_sync(path: str | os.PathLike[str]) -> ClockMap:
         If it cannot be used.
     """
     sync_us = _numbers(_read(path), ("host_us", "gpu_us", "delay_us"), path)
-    return fit_clock(sync_us["host_us"] * _US, sync_us["gpu_us"] * _US, sync_us["delay_us"] * _US)
+    if (late := sync_us["delay_us"] < 0.0).any():
+        raise BadInput.in_file(path, f"line {int(np.argmax(late)) + 2}: delay_us is below 0")
+    clock = fit_clock(sync_us["host_us"] * _US, sync_us["gpu_us"] * _US, sync_us["delay_us"] * _US)
+    if abs(clock.drift) > _MOST_DRIFT:
+        raise BadInput.in_file(
+            path,
+            f"its host's clock goes {1.0 + clock.drift:.3g} times as fast as its GPU's",
+            "state host_us and gpu_us in microseconds, both as they rise",
+        )
+    return clock
 
 
 def read_samples(
@@ -222,8 +243,13 @@ def read_samples(
         time, error = _numbers(frame, ("time_us",), path)["time_us"] * _US, 0.0
     component_columns = [c for c in frame.columns if c.endswith("_w") and c != "power_w"]
     power = _numbers(frame, ("power_w", *component_columns), path)
-    for values in power.values():
+    most_w = RANGES["power_w"][1]
+    for name, values in power.items():
         check_watts(pl.Series(values), Path(path))
+        least_w = 0.0 if name == "power_w" else -most_w  # a component's may be noise about nothing
+        if (odd := (values < least_w) | (values > most_w)).any():
+            row = int(np.argmax(odd))
+            raise BadInput.in_file(path, f"line {row + 2}: no GPU draws {values[row]:g} W ({name})")
     order = np.argsort(time, kind="stable")
     named = {"total": power["power_w"][order], **{c[:-2]: power[c][order] for c in component_columns}}
     steps = np.diff(time[order])
