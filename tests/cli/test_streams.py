@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -104,3 +105,22 @@ def test_what_fits_no_disk_is_a_fault_of_a_command_that_only_prints(folder: Path
     if not Path("/dev/full").exists():
         pytest.skip("no such device here")
     assert exit_code("schema", "full", folder) == 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_an_encoding_without_a_letter_ends_no_command(encoding: str, tmp_path: Path) -> None:
+    names = tmp_path / "\u00b5_\u2026_\U0001f600.txt"
+    names.write_text("gemm\n")
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+
+    def printed(*words: object) -> bytes:
+        line = [sys.executable, "-m", "tracetool", *map(str, words)]
+        done = subprocess.run(line, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout
+
+    assert b"doctor" in printed("--help")
+    assert b"?" not in printed("forecast", "llama-3.1-8b", "--gpu", "h100-sxm", "--mode", "decode")
+    document = printed("classify", names, "--json")
+    document.decode("ascii")
+    assert Path(json.loads(document)["source"]).name == names.name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetool.cli.progress import verbose_step
 from tracetool.cli.safe_output import unguarded
+from tracetool.cli.streams import takes_any_text
 from tracetool.core.escape import json_log
 from tracetool.report.json_values import plain
 
@@ -80,4 +81,7 @@ def check_out(out: Path | None, *, judged: bool = False) -> None:
 
 def _print_document(text: str) -> None:
     Printed.document = True
-    sys.stdout.write(json_log(text) + "\n")
+    text = json_log(text)
+    if not text.isascii() and not takes_any_text(sys.stdout.encoding):
+        text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write(text + "\n")

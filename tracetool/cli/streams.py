@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+
+#: What stands for signs of this tool's own where the locale's encoding has none.
+_PLAIN: Final = {
+    "±": "+-", "µ": "u", "°": " ", "…": "...", "·": "-", "×": "x", "²": "2", "\u2013": "-", "→": "->",
+    "█": "#",
+}  # fmt: skip
+_PLAINLY: Final = "tracetool.plainly"
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    """Write what an encoding lacks in letters that it has."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
+
+
+def takes_any_text(encoding: str | None) -> bool:
+    """Whether a stream of an encoding takes all letters: that of an old locale (``LANG=de_DE``) does not."""
+    try:
+        return encoding is None or codecs.lookup(encoding).name.startswith("utf")
+    except LookupError:
+        return False
 
 
 class _Tolerant(io.FileIO):
@@ -27,7 +51,11 @@ class _Tolerant(io.FileIO):
 
 
 def tolerate_lost_readers() -> None:
-    """Replace ``sys.stdout`` and ``sys.stderr``; what a closed one would take goes to the null device."""
+    """Replace ``sys.stdout`` and ``sys.stderr``; what a closed one would take goes to the null device.
+
+    Letters that the locale's encoding lacks are written in others, and end no command.
+    """
+    codecs.register_error(_PLAINLY, _plainly)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller
@@ -37,7 +65,7 @@ def tolerate_lost_readers() -> None:
             text = io.TextIOWrapper(
                 io.BufferedWriter(raw),
                 encoding=stream.encoding,
-                errors=stream.errors,
+                errors=stream.errors if takes_any_text(stream.encoding) else _PLAINLY,
                 line_buffering=stream.line_buffering,
                 write_through=stream.write_through,
             )
