@@ -93,8 +93,14 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         np.where(named & np.isfinite(tile_m) & ~np.isfinite(splits), 1.0, splits),
         left=full_rate_share(words, gpu), double=on_fp64_pipe(words),
         # one filter of many channels still fills a tile; a channel by itself has a kernel of its own
-        by_tiles=stated & ~((groups > 1.0) & (channels_per_group <= 1.0)),
+        by_tiles=stated & ~single_channels(rows),
     )  # fmt: skip
+
+
+def single_channels(rows: OperatorColumns) -> Bools:
+    """Return which rows are depthwise: every channel of several is convolved by itself. Shape (n,)."""
+    groups = np.maximum(rows.number("groups", 1.0) * rows.number("conv_groups", 1.0), 1.0)
+    return np.asarray((groups > 1.0) & (np.ceil(rows.number("channels") / groups) <= 1.0))
 
 
 @dataclass(frozen=True)
