@@ -63,6 +63,7 @@ def test_a_table_is_at_most_100_columns_wide(tool: Tool) -> None:
         (Terminated(), 143, "error: terminated"),
         (Terminated(signal.SIGHUP), 129, "error: hung up"),
         (MemoryError(), 2, "error: out of memory"),
+        (ImportError("libx.so: failed to map segment from shared object"), 2, "error: out of memory"),
         (OSError(28, "No space left on device"), 2, "error: standard output: No space left on device"),
         (FileNotFoundError(2, "No usable temporary directory"), 2, "error: No usable temporary directory"),
         (ZeroDivisionError("a\nb"), 2, "error: internal fault: ZeroDivisionError: a b"),

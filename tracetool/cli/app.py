@@ -37,6 +37,9 @@ EXIT_INTERRUPTED = 130
 #: What needs the names of the commands and none of their options.
 _LISTING = ("-h", "--help", "--version")
 
+#: What the loader says of a library that a limit on memory (ulimit -v, a job's) leaves no room for.
+_UNMAPPED = "failed to map segment"
+
 #: Typer carries its own copy of click in newer releases and uses the installed one in older ones.
 UsageFault: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -172,7 +175,7 @@ def _usage(error: Exception, as_json: bool) -> int:
 
 def _described(error: Exception) -> str:
     """Return one line about what no command foresaw."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _UNMAPPED in str(error)):
         return "out of memory; give a smaller input or a machine with more"
     if isinstance(error, EOFError) and "marshal" in str(error):  # Python writes these and heeds no full disk
         return "a compiled file of this installation is cut short: remove its __pycache__ folders"
