@@ -42,6 +42,19 @@ def test_links_in_circles_end_and_names_that_are_no_text_are_told(tmp_path: Path
         Place(os.fsdecode(odd))
 
 
+def test_a_folder_of_a_long_name_is_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The path below the source names a job, and a job names files: no path is too long for that."""
+    folders = [tmp_path / "in" / ("a" * 240) / "b", tmp_path / "in" / ("a" * 240) / ("c" * 240)]
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        write_trace(folder / "trace.json", names=(f"gemm_{number}",))
+    words = ["fleet", "ingest", str(tmp_path / "in"), "-o", str(tmp_path / "set"), "--workers", "1"]
+    assert command(words) == 0, capsys.readouterr().err
+    assert "ingest of 2 jobs" in capsys.readouterr().out
+    assert command(words) == 0
+    assert "2 done before" in capsys.readouterr().out
+
+
 def test_a_data_set_where_no_folder_can_be_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

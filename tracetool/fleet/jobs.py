@@ -50,6 +50,8 @@ _LOGS: Final = (
     "metrics",
 )
 _GLOB: Final = frozenset("*?[")
+#: Longest name of a job: with a sum and an ending it names files, of at most 255 bytes. [characters] A prior.
+_LONGEST_NAME: Final = 150
 _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -335,7 +337,10 @@ def _name(below: str, traces: Sequence[Item]) -> str:
     """Return a job's name: its folder below the source, and its trace's name without numbers of ranks."""
     stem = _name_of_ranks([_stem(t.path) for t in traces])
     text = "/".join(p for p in (below, stem) if p) or "job"
-    return "".join(c if c in _SAFE else "-" for c in text.replace("/", "--")).strip("-.") or "job"
+    name = "".join(c if c in _SAFE else "-" for c in text.replace("/", "--")).strip("-.") or "job"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _name_of_ranks(stems: Sequence[str]) -> str:
