@@ -123,3 +123,23 @@ def test_a_rate_beyond_memorys_is_said_to_come_of_shared_pages() -> None:
         unstated = predict_table(pl.DataFrame([row]), other)
         assert cache_bytes / unstated.frame["duration_us"][0] * 1e6 < load_gpu(other).dram_bytes_per_s
         assert not [text for text in unstated.notes if "shared pages" in text]
+
+
+def test_long_messages_through_the_host_are_said_to_rest_on_slow_hosts() -> None:
+    """nccl-tests on eight RTX 5090 reaches 28 GB/s on the bus: a tenth of the predicted time."""
+
+    def notes(gpu: str, ranks: int, size: int = 1 << 30) -> list[str]:
+        row = {"op": "collective", "kind": "all_reduce", "bytes": size, "ranks": ranks}
+        predicted = predict_table(pl.DataFrame([row]), gpu)
+        fastest = 2 * (ranks - 1) / ranks * size / 28e9 * 1e6
+        said = [text for text in predicted.notes if text.startswith("collective_host")]
+        if said:
+            assert predicted.frame["duration_us"][0] < 25 * fastest
+            assert predicted.frame["duration_low_us"][0] > 2 * fastest
+        return said
+
+    (note,) = notes("rtx-5090", 8)
+    assert "1 row of 3 GPUs or more" in note
+    assert "10 times as fast, beyond the interval" in note
+    # two have the host to themselves, short messages wait for it instead, others have peer links
+    assert not [*notes("rtx-5090", 2), *notes("rtx-5090", 8, 1 << 16), *notes("h100-sxm", 8)]

@@ -137,6 +137,26 @@ def shared_page_notes(
     return notes
 
 
+def crowded_host_notes(
+    rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None
+) -> list[str]:
+    """Return a note on long messages of many GPUs through the host: how these share it is the machine's."""
+    fitted = calibration or time_calibration_of(gpu)
+    crowded = (rows.number("bytes", 0.0) >= _LONG_BYTES) & (rows.number("ranks", 0.0) > _ALONE)
+    notes = []
+    for family, of_family in groups(rows):
+        for law, inside in split_by_law(family, rows.take(of_family), gpu):
+            many = int(crowded[np.asarray(of_family)[inside]].sum())
+            # a table of the user's own was measured on the user's machine
+            if law.name == _THROUGH_HOST and law.name in fitted.delivered and many:
+                notes.append(
+                    f"{law.name}, {counted(many, 'row')} of {_ALONE + 1} GPUs or more: the hosts measured "
+                    f"gave each of eight GPUs a tenth of PCIe's rate; others are up to {_FASTER_HOST} times "
+                    "as fast, beyond the interval: calibrate with rows of this machine"
+                )
+    return notes
+
+
 def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
     """Return the stacks of rows whose time depends on the library, where nothing was fitted for it."""
     stacks, number = rows.distinct("stack")
@@ -153,6 +173,14 @@ def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
 #: makes a difference. [1] A prior.
 _REPEATED: Final = "repeat_hit"
 _SHARED: Final = 0.1
+#: The law of collectives through the host; ranks that do not crowd it, and messages long enough to. [1], [B]
+#: By definition of the law; a prior.
+_THROUGH_HOST: Final = "collective_host"
+_ALONE: Final = 2
+_LONG_BYTES: Final = 2.0**20
+#: Most times as fast as the hosts measured that others carry long messages of eight GPUs. [1] NVIDIA/nccl,
+#: issue 1639: eight RTX 5090.
+_FASTER_HOST: Final = 10
 #: Fewer measured kernels than this say little of each other. [kernels] A prior.
 _FEW_KERNELS: Final = 10
 

@@ -29,7 +29,14 @@ from tracetool.replay.clocks import (
     checked_memory,
     with_recorded_clock,
 )
-from tracetool.replay.coverage import coverage, library_notes, priced_stacks, prior_notes, shared_page_notes
+from tracetool.replay.coverage import (
+    coverage,
+    crowded_host_notes,
+    library_notes,
+    priced_stacks,
+    prior_notes,
+    shared_page_notes,
+)
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.measured_bounds import plausibility_notes
 from tracetool.replay.operand_content import content_notes
@@ -222,6 +229,7 @@ def _row_notes(case: _Case, predicted: Prediction) -> list[str]:
         calibration = case.conditions.get("time_calibration")
         notes += library_notes(rows, gpu, calibration)
         notes += shared_page_notes(rows, gpu, calibration)
+        notes += crowded_host_notes(rows, gpu, calibration)
         notes += unfitted_notes(priced_stacks(rows, gpu))
         notes += unmeasured_notes(rows, gpu, calibration)
     if case.anchored:
