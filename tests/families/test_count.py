@@ -68,6 +68,22 @@ def test_narrow_weights_take_the_tensor_cores_of_16_bits_where_there_are_no_othe
     assert work.tensor_flops[0] == half.tensor_flops[0] > work.fp32_flops[0]
 
 
+def test_vectors_that_take_two_products_of_fp16_at_once_work_half_as_long() -> None:
+    """Where sums are kept in FP32, as on a P100, FP16 takes the lanes of FP32."""
+    shape = {"m": 8192, "n": 8192, "k": 8192}
+    for gpu, share in (("mi50", 0.5), ("rx-6900-xt", 0.5), ("p100-pcie", 1.0), ("gtx-1080", 1.0)):
+        work = count_work(rows_of("gemm", "fp16", **shape), load_gpu(gpu))
+        assert work.fp32_flops[0] == pytest.approx(share * work.useful_flops[0], rel=0.02), gpu
+    layers = {"tokens": 4096, "hidden": 4096, "intermediate": 2048, "top_k": 2, "experts": 8}
+    for family, columns in (("moe", layers), ("attention", {**PREFILL, "q_len": 8192, "kv_len": 8192})):
+        phase = "prefill" if family == "attention" else ""
+        half, single = (
+            count_work(rows_of(family, dtype, phase, **columns), load_gpu("mi50"))
+            for dtype in ("fp16", "fp32")
+        )
+        assert half.fp32_flops[0] == pytest.approx(0.5 * single.fp32_flops[0])
+
+
 def test_only_matrix_instructions_take_rows_that_no_query_of_decode_fills() -> None:
     """Four heads share a key: matrix instructions take 16 rows, four times as many, lanes one at a time."""
     half, single = (count_work(rows_of("attention", d, "decode", **DECODE), GPU) for d in ("bf16", "fp32"))

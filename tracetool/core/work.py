@@ -20,7 +20,7 @@ class Work:
     useful_flops: Floats  # [FLOP]
     tensor_flops: Floats  # issued on tensor (matrix) cores, in the row's dtype [FLOP]
     tensor_fp8_flops: Floats  # of those, the ones in FP8 though the row's dtype is wider [FLOP]
-    fp32_flops: Floats  # FP32 pipe, fp16/bf16 included [FLOP]
+    fp32_flops: Floats  # FP32 pipe, bf16 included, and fp16 by the lanes it takes: half where packed [FLOP]
     fp64_flops: Floats  # [FLOP]
     int_ops: Floats  # [op]
     sfu_ops: Floats  # exponentials, reciprocals, square roots [op]

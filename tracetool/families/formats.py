@@ -193,6 +193,21 @@ def vector_flops(double: Bools | None, flops: Floats) -> dict[str, Floats]:
     return {"fp32_flops": np.where(double, 0.0, flops), "fp64_flops": np.where(double, flops, 0.0)}
 
 
+def packed_share(words: Texts, gpu: Gpu) -> Floats | None:
+    """Return the FP32 operations whose lanes one of each format takes outside tensor cores; None: all 1. (n,)
+
+    Vectors take two products of FP16 at once on some GPUs, for the energy of about one of FP32.
+
+    >>> from tracetool.hardware.load import load_gpu
+    >>> [packed_share(np.array(["fp16"], object), load_gpu(g)) for g in ("mi50", "gtx-1080", "h100-sxm")]
+    [array([0.5]), None, None]
+    """
+    single = gpu.rate("fp32") * gpu.product_share("fp32")
+    rate = product_rate(words, gpu)
+    packed = ~on_tensor(words, gpu) & (rate > single)
+    return np.where(packed, single / rate, 1.0) if packed.any() else None
+
+
 def dtype_of(rows: OperatorColumns, default: str = "fp32") -> Texts:
     """Return each row's format. Shape (n,)."""
     return rows.text("dtype", default)

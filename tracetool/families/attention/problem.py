@@ -9,7 +9,14 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes, full_rate_share, on_tensor, product_rate
+from tracetool.families.formats import (
+    dtype_of,
+    element_bytes,
+    full_rate_share,
+    on_tensor,
+    packed_share,
+    product_rate,
+)
 from tracetool.families.law import Coefficients
 from tracetool.hardware.gpu import Gpu
 
@@ -71,6 +78,7 @@ class Scores:
     rate: Floats  # [FLOP/clk/SM]
     left: Floats  # share of the architecture's matrix rate [1]
     tensor: Bools
+    packed: Floats | None = None  # FP32 operations whose lanes one outside tensor cores takes; none: one
 
 
 def attention_scores(rows: OperatorColumns, gpu: Gpu) -> Scores:
@@ -95,7 +103,7 @@ def attention_scores(rows: OperatorColumns, gpu: Gpu) -> Scores:
         np.maximum(rows.number("batch", 1.0), 1.0), q_len, kv_len, heads, kv_heads, dim, value,
         score_pairs(q_len, kv_len, causal, window), causal, window, decode, phase == "backward",
         element_bytes(words, 2.0), element_bytes(kv_words, 2.0), product_rate(words, gpu),
-        full_rate_share(words, gpu), on_tensor(words, gpu),
+        full_rate_share(words, gpu), on_tensor(words, gpu), packed_share(words, gpu),
     )  # fmt: skip
 
 
@@ -162,6 +170,7 @@ def scores_work(
     seen = 2.0 * s.pairs / s.q_len - 1.0  # by the last query, were there no keys before the first
     in_vain = np.where(s.causal & (tensor | ~s.decode), 64.0 / (seen + 64.0), 0.0)
     issued = useful * np.maximum(padded, 1.0) * (1.0 + in_vain)
+    lanes = 1.0 if s.packed is None else s.packed
     scores = batch_heads * s.pairs * factor
     passing = batch_heads * s.q_len * (s.head_dim + s.value_dim) * s.size
     if read is None:
@@ -173,7 +182,7 @@ def scores_work(
         useful_flops=useful,
         tensor_flops=np.where(tensor, issued, 0.0),
         tensor_fp8_flops=0.0 if in_8_bits is None else np.where(tensor & in_8_bits, issued, 0.0),
-        fp32_flops=np.where(tensor, SOFTMAX_OPS * scores, issued),
+        fp32_flops=np.where(tensor, SOFTMAX_OPS * scores, issued * lanes),
         sfu_ops=scores,
         int_ops=scores,
         shared_bytes=2.0 * filled + passing,

@@ -15,6 +15,7 @@ from tracetool.families.formats import (
     full_rate_share,
     on_fp64_pipe,
     on_tensor,
+    packed_share,
     product_rate,
     result_bytes,
 )
@@ -91,7 +92,7 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         # a kernel's name gives first the side along the window of the weights' gradient
         np.where(of_weights, tile_n, tile_m), np.where(of_weights, tile_m, tile_n),
         np.where(named & np.isfinite(tile_m) & ~np.isfinite(splits), 1.0, splits),
-        left=full_rate_share(words, gpu), double=on_fp64_pipe(words),
+        left=full_rate_share(words, gpu), double=on_fp64_pipe(words), packed=packed_share(words, gpu),
         # one filter of many channels still fills a tile; a channel by itself has a kernel of its own
         by_tiles=stated & ~single_channels(rows),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from tracetool.families.formats import (
     full_rate_share,
     on_fp64_pipe,
     on_tensor,
+    packed_share,
     product_rate,
     result_bytes,
     vector_flops,
@@ -39,7 +40,7 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
         batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), inputs,
         rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"), _loads(rows, k, weight),
         None if np.array_equal(size, weight) else weight, _weight_sets(rows),
-        full_rate_share(words, gpu), on_fp64_pipe(words),
+        full_rate_share(words, gpu), on_fp64_pipe(words), packed_share(words, gpu),
     )  # fmt: skip
 
 
@@ -74,12 +75,13 @@ def work_of(products: Products, plan: TilePlan) -> Work:
     flops = 2.0 * p.batch * p.m * p.n * p.k
     padded = np.ceil(p.m / plan.tile_m) * plan.tile_m * np.ceil(p.n / plan.tile_n) * plan.tile_n
     issued = np.maximum(2.0 * p.batch * padded * p.k, flops)
+    packed = 1.0 if p.packed is None else p.packed
     written = p.batch * p.m * p.n * p.out_bytes
     return Work.of(
         len(p.m),
         useful_flops=flops,
         tensor_flops=np.where(p.tensor, issued, 0.0),
-        **vector_flops(p.double, np.where(p.tensor, 2.0 * p.batch * p.m * p.n, issued)),
+        **vector_flops(p.double, np.where(p.tensor, 2.0 * p.batch * p.m * p.n, issued * packed)),
         int_ops=2.0 * p.batch * p.m * p.n,
         shared_bytes=2.0 * plan.fill_bytes,
         l2_bytes=plan.l2_bytes + written + plan.partial_bytes,

@@ -15,6 +15,7 @@ from tracetool.families.formats import (
     element_bytes,
     full_rate_share,
     on_tensor,
+    packed_share,
     product_rate,
 )
 from tracetool.families.gemm.problem import product_work
@@ -51,6 +52,7 @@ class Experts:
     rate: Floats  # [FLOP/clk/SM]
     left: Floats  # share of the architecture's matrix rate [1]
     tensor: Bools
+    packed: Floats | None = None  # FP32 operations whose lanes one outside tensor cores takes; none: one
 
     @property
     def converted(self) -> Bools:
@@ -81,7 +83,7 @@ def expert_layers(rows: OperatorColumns, gpu: Gpu, gate: float = 2.0, first: flo
         np.where(computes_remote, local_tokens, tokens), added, top_k, experts,
         np.maximum(experts / ep, 1.0), _gate(rows, gate),
         element_bytes(words, 2.0), activation_bytes(words, gpu, 2.0), product_rate(words, gpu),
-        full_rate_share(words, gpu), on_tensor(words, gpu),
+        full_rate_share(words, gpu), on_tensor(words, gpu), packed_share(words, gpu),
     )  # fmt: skip
 
 
@@ -139,11 +141,12 @@ def layers_work(e: Experts, tile: Floats | float) -> Work:
     converted = np.where(e.converted, CONVERTED_OPS, 0.0) * tiles * matrices * e.hidden * e.inner
     passing = e.pairs * (2.0 * e.hidden + matrices * e.inner) * 2.0 + e.tokens * e.hidden * 2.0
     filled = weights * np.maximum(tiles / active, 1.0) + passing
+    packed = 1.0 if e.packed is None else e.packed
     return Work.of(
         len(e.pairs),
         useful_flops=flops,
         tensor_flops=np.where(e.tensor, issued, 0.0),
-        fp32_flops=np.where(e.tensor, 4.0 * e.pairs * e.inner, issued),
+        fp32_flops=np.where(e.tensor, 4.0 * e.pairs * e.inner, issued * packed),
         sfu_ops=e.pairs * e.inner,
         int_ops=4.0 * e.pairs * e.inner,
         instructions=converted,
