@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 import polars as pl
 import pytest
 from rich.console import Console
 
+import tracetool as tt
 from tracetool.replay.diagnosis import causes
 from tracetool.report.console import show_table
 from tracetool.report.terminal.prediction import _REASONS, _unit
@@ -51,3 +53,12 @@ def test_a_cause_of_idle_time_shares_no_name_with_another_cause_of_energy() -> N
     """A tail is SMs that wait for the last blocks of a kernel; a GPU that waits for others is none."""
     assert causes.TAIL not in _REASONS.values()
     assert {causes.HOST, causes.SYNC, causes.DEPENDENCY} <= set(_REASONS.values())
+
+
+def test_the_title_of_a_prediction_says_what_its_times_rest_on(
+    sample_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two anchors gave two energies under one word, unanchored."""
+    for anchor, words in (("measured", "anchored"), ("others", "from others"), ("none", "unanchored")):
+        tt.predict(sample_run, anchor=anchor).show()
+        assert capsys.readouterr().out.startswith(f"Predicted on h100-sxm, {words} (90 % interval)")

@@ -28,6 +28,8 @@ _HEADINGS = {
 _TIMES = ("µs", "ms", "s")
 _ENERGIES = ("mJ", "J", "kJ")
 _SHORTEST, _LONGEST = 0.1, 1e5
+#: What times rest on that are not the measured ones, by ``anchor``.
+_ANCHORS = {"others": "from others"}
 _REASONS = {reason.name.lower(): word for reason, word in WORDS.items()}
 
 
@@ -37,6 +39,10 @@ class Predicted(Protocol):
     @property
     def gpu(self) -> str:
         """Name of the GPU."""
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """How the prediction was made."""
 
     @property
     def totals(self) -> list[dict[str, Any]]:
@@ -55,7 +61,8 @@ def print_totals(
 
     shown = predicted.totals[:_SHOWN]
     scaled = bool(shown) and bool(shown[0]["anchored"])
-    title = f"Predicted on {predicted.gpu}, {'anchored' if scaled else 'unanchored'} (90 % interval)"
+    times_from = "anchored" if scaled else _ANCHORS.get(str(predicted.info.get("anchor")), "unanchored")
+    title = f"Predicted on {predicted.gpu}, {times_from} (90 % interval)"
     grid = Table(title=title, all_with="--json")
     time, times = _unit((t["makespan_ms"] for t in shown), _TIMES)
     joules, energies = _unit((t["energy_j"] for t in shown), _ENERGIES)
