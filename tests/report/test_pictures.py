@@ -122,7 +122,7 @@ def test_a_log_scale_of_one_decade_and_more_has_ticks_all_along() -> None:
 
 def test_a_waterfall_says_where_its_axis_is_cut_and_what_saves_energy() -> None:
     small = waterfall(100.0, {"more work": -1.0, "clock": 2.0}, 101.0, unit="J").model
-    assert re.fullmatch(r"J, base and head cut off below 98\.\d+", small.xaxis[0].axis_label)
+    assert re.fullmatch(r"J\nbase and head cut off below 98\.\d+", small.xaxis[0].axis_label)
     assert small.x_range.start > 98.0
     assert "less work" in small.y_range.factors and "more work" not in small.y_range.factors
     large = waterfall(100.0, {"more work": 90.0}, 190.0, unit="J").model
@@ -257,6 +257,13 @@ def test_bars_of_idle_time_say_that_they_are_of_the_whole_log() -> None:
     chart = attributed_bars(pl.DataFrame(rows))
     source = next(r.data_source for r in chart.model.renderers if "class" in r.data_source.data)
     assert source.data["class"] == ["1. (idle), whole log", "2. norm"]
+
+
+def test_the_words_below_bars_fit_beside_their_names_on_a_telephone() -> None:
+    chart = energy_bars(["a", "b"], np.ones(2), np.ones(2), np.ones(2), [True, False]).model
+    lines = chart.xaxis[0].axis_label.split("\n")
+    assert lines[:2] == ["energy [J]", "lines: 90 % intervals"]
+    assert max(map(len, lines)) <= 21
 
 
 def test_bars_of_one_kernel_in_two_shapes_have_names_of_their_own() -> None:

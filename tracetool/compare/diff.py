@@ -264,7 +264,7 @@ def _outside_steps(runs: Sequence[RunClasses]) -> list[str]:
     if not label or outside[label] < _OUTSIDE:
         return []
     share = f"{100 * outside[label]:.0f} % of the device time of {label}"
-    counted_too = "lies outside its steps and is counted (--by range keeps it apart)"
+    counted_too = "lies outside its steps and is counted (diff --by range keeps it apart)"
     return [f"per step: whole runs over their steps; {share} {counted_too}"]
 
 

@@ -123,13 +123,13 @@ def energy_bars(
     is_identified = [True] * len(names) if identified is None else list(identified)
     short = shorten_names([plain(name, 200) for name in names], 28)
     rows = [f"{i + 1}. {plain(name, 28)}" for i, name in enumerate(short)]  # numbered: names may repeat
-    said_of_pale = "" if all(is_identified) else "; pale: not separated by the log"
+    said_of_pale = "" if all(is_identified) else "\npale: not separated\nby the log"
     reach = float(np.nan_to_num(np.concatenate([[0.0], high_j, energy_j])).max())
     ends = (0.0, max(reach * 1.04, 1e-12))
     chart = blank(
         ends,
         rows[::-1] or [""],
-        (f"energy [J], lines: 90 % intervals{said_of_pale}", ""),
+        (f"energy [J]\nlines: 90 % intervals{said_of_pale}", ""),
         height=70 + 26 * len(rows),
     )
     full_names = [plain(name, 200) for name in names]

@@ -62,7 +62,7 @@ def waterfall(base: float, factors: Mapping[str, float], head: float, *, unit: s
     low = 0.0 if ends.min() < 4 * reach else float(ends.min()) - 0.4 * reach
     sentence = "; ".join(f"{k} {number(v, 3)}" for k, v in factors.items())
     names = [name for name, _, _ in steps]
-    cut = f", base and head cut off below {number(low, 3)}" if low > 0.0 else ""
+    cut = f"\nbase and head cut off below {number(low, 3)}" if low > 0.0 else ""
     chart = blank(
         (low, float(ends.max()) + 0.35 * reach),
         names[::-1],
