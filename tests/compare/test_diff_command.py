@@ -288,6 +288,17 @@ def test_check_takes_everything_from_the_settings(
     assert cli("check", folders / "slow")[0] == 0
 
 
+def test_check_takes_strict_as_diff_does(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = folders / "base" / "run-0.tracetool"
+    (tmp_path / "tracetool.toml").write_text(f'fail-on = ["energy=0.1%"]\nbase = ["{base}"]\n')
+    head = folders / "same" / "run-1.tracetool"
+    assert cli("check", head)[0] == 0
+    assert cli("check", head, "--strict")[0] == 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -37,6 +37,9 @@ def check(
     branch: str | None = typer.Option(None, help="Branch of the baselines, in place of the settings'."),
     by: str | None = BY_OPTION,
     depth: int | None = DEPTH_OPTION,
+    strict: bool = typer.Option(
+        False, "--strict", help="Exit 1 also where a limit cannot be judged, as strict of the settings."
+    ),
     annotate: bool = ANNOTATE_OPTION,
     exit_zero: bool = EXIT_ZERO_OPTION,
     out: list[Path] = VERDICT_OUT_OPTION,
@@ -58,4 +61,4 @@ def check(
     if annotate and not as_json:
         print_annotations(compared)
     if not exit_zero:
-        compared.raise_if_failed(strict=compared.strict)
+        compared.raise_if_failed(strict=strict or compared.strict)
