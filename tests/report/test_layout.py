@@ -212,6 +212,19 @@ def test_a_heading_says_of_what_a_share_is() -> None:
     assert headings == ["name", "of run [%]", "of time [%]", "of kernels [%]"]
 
 
+def test_a_share_is_in_percent_beside_a_unit_of_work_too() -> None:
+    """``attribute --by`` has a column of units of work: its shares read 0.3680 where 36.8 was printed."""
+    frame = pl.DataFrame({"name": ["a"], "share": [0.368], "unit": ["token"], "work": [2.5]})
+    share = next(column for column in show_columns(frame, {}, 80) if column.column == "share")
+    assert (share.heading, share.cells) == ("of run [%]", ["36.8"])
+
+
+def test_rates_have_their_unit_in_every_output() -> None:
+    frame = pl.DataFrame({"tflops": [1.0], "tbps": [0.5], "flop_per_byte": [2.0], "roofline_share": [0.5]})
+    headings = [column.heading for column in show_columns(frame, {}, 80)]
+    assert headings == ["TFLOP/s", "TB/s", "FLOP/B", "of roof [%]"]
+
+
 def test_a_figure_that_rounds_to_zero_has_no_interval_of_zeros() -> None:
     frame = pl.DataFrame(
         {"energy_j": [42000.0, 0.008], "energy_low_j": [41000.0, 0.007], "energy_high_j": [43000.0, 0.009]}

@@ -27,9 +27,11 @@ _LADDERS: Final = (
     (("µg", 1e-6), ("mg", 1e-3), ("g", 1.0), ("kg", 1e3), ("t", 1e6)),
     (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
 )
-#: Columns that people read in other words: shares say of what they are.
+#: Columns that people read in other words: shares say of what they are, rates their unit.
 _WORDS: Final = {
-    "share": "of run", "time share": "of time", "kernel share": "of kernels", "device": "GPU"
+    "share": "of run", "time share": "of time", "kernel share": "of kernels", "device": "GPU",
+    "tflops": "TFLOP/s", "tbps": "TB/s", "flop per byte": "FLOP/B", "gflop per joule": "GFLOP/J",
+    "roofline share": "of roof",
 }  # fmt: skip
 #: Longer texts may break into lines; shorter ones keep theirs. [letters]
 _LONG: Final = 32
@@ -110,7 +112,7 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
 
     ``headers`` gives headings by column; one without a unit in brackets gets the column's.
     A figure with ``_low`` and ``_high`` beside it is shown with its interval in one column. Beside a
-    column ``unit``, figures without one have that of their row: each is rounded by itself. Texts
+    column ``unit``, figures without one but shares have that of their row: each is rounded by itself. Texts
     are made printable and cut to ``width``; the caller escapes them for its output.
     """
     columns: list[Shown] = []
@@ -121,7 +123,7 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
             shown = _with_interval(frame, (column, *ends), headers.get(column), unit, base)
         elif _is_end(column, names):
             continue
-        elif not unit and "unit" in names and frame[column].dtype.is_float():
+        elif not unit and "unit" in names and frame[column].dtype.is_float() and not base.endswith("share"):
             shown = _of_many_units(frame[column], headers.get(column), base)
         else:
             shown = _plain(frame[column], headers.get(column), unit, base, width)
