@@ -56,7 +56,7 @@ COMMANDS = {
     "check forward --base train": "energy",
     "baseline list store": "",
     "forecast config.json --gpu h100-sxm --bs 64": "energy",
-    "forecast config.json --gpu h100-sxm,h200-sxm --bs 1,64": "energy",
+    "forecast config.json --gpu h100-sxm,h200-sxm --bs 1,64": "J/token",
     "forecast cases.csv --gpu h200-sxm --mode decode": "energy",
     "gpus": "",
     "gpus --show h100-sxm": "",
