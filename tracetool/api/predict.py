@@ -147,7 +147,8 @@ class Prediction(Charted):
         from tracetool.report.terminal.power_swing import print_swings
         from tracetool.report.terminal.prediction import print_rows, print_totals
 
-        print_totals(self.source, self.conditions.get("coverage", {}), written)
+        anchor = str(self.conditions.get("anchor", ""))
+        print_totals(self.source, self.conditions.get("coverage", {}), written, anchor)
         print_tariff(self.tariff, self.totals)
         if self.over_time:
             print_swings(self.over_time.records)

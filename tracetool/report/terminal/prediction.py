@@ -41,10 +41,6 @@ class Predicted(Protocol):
         """Name of the GPU."""
 
     @property
-    def info(self) -> Mapping[str, Any]:
-        """How the prediction was made."""
-
-    @property
     def totals(self) -> list[dict[str, Any]]:
         """One record per clock."""
 
@@ -54,14 +50,20 @@ class Predicted(Protocol):
 
 
 def print_totals(
-    predicted: Predicted, coverage: Mapping[str, float], written: Sequence[str | os.PathLike[str]]
+    predicted: Predicted,
+    coverage: Mapping[str, float],
+    written: Sequence[str | os.PathLike[str]],
+    anchor: str = "",
 ) -> None:
-    """Print the totals of every clock, the parts of the energy, the gaps and the notes."""
+    """Print the totals of every clock, the parts of the energy, the gaps and the notes.
+
+    ``anchor`` is what was asked for, where the measured times were not scaled.
+    """
     from tracetool.report.layout import Table
 
     shown = predicted.totals[:_SHOWN]
     scaled = bool(shown) and bool(shown[0]["anchored"])
-    times_from = "anchored" if scaled else _ANCHORS.get(str(predicted.info.get("anchor")), "unanchored")
+    times_from = "anchored" if scaled else _ANCHORS.get(anchor, "unanchored")
     title = f"Predicted on {predicted.gpu}, {times_from} (90 % interval)"
     grid = Table(title=title, all_with="--json")
     time, times = _unit((t["makespan_ms"] for t in shown), _TIMES)
