@@ -230,7 +230,7 @@ def detectable(effects: Effects, limit: Floats | float) -> Floats:
     """
     d = np.where(effects.freedom > 0, np.minimum(effects.freedom, 1e6), np.nan)
     reach = (special.stdtrit(d, 1.0 - ALPHA / effects.tests) + float(special.ndtri(POWER))) * effects.error
-    with np.errstate(over="ignore"):  # of next to no work any change may be by chance
+    with np.errstate(over="ignore"):  # of next to no work any change may be random
         return np.where(np.isnan(effects.low), np.nan, np.expm1(np.log1p(limit) + reach))
 
 

@@ -33,8 +33,8 @@ class Products:
     weight_sets: Floats | None = None  # different B between two uses of one, NaN unknown; none: never again
     left: Floats | None = None  # of the architecture's matrix rate [1]; none: all of it
     double: Bools | None = None  # what is not on tensor cores is on the FP64 pipe; none: on the FP32 pipe
-    by_tiles: Bools | None = None  # no kernel for a matrix times a vector takes them; none: one may
     packed: Floats | None = None  # FP32 operations whose lanes one outside tensor cores takes; none: one
+    by_tiles: Bools | None = None  # no kernel for a matrix times a vector takes them; none: one may
 
     @property
     def vectors(self) -> Bools:
