@@ -181,6 +181,25 @@ def test_cards_on_a_bridge_reach_more_than_two_through_the_host() -> None:
     assert spent[1] > 4 * spent[0]
 
 
+def test_of_each_bridged_group_one_sends_a_ring_through_the_host() -> None:
+    """Three A100 of PCIe, two of them on a bridge: 20 GB/s on the bus (NVIDIA/nccl-tests, issue 178)."""
+    assert 4 / 3 * GIB / seconds(collectives(GIB, 3), "a100-pcie-80gb")[0] == pytest.approx(20e9, rel=0.1)
+    pairs, cards = (seconds(collectives(GIB, [2, 4, 8]), gpu) for gpu in ("a40", "l40s"))
+    # of so many senders each keeps the same share; a ring of twice the ranks carries a little more
+    assert pairs[1:] / cards[:-1] == pytest.approx([1.5, 7 / 6], rel=0.01)
+    # to every peer by itself, all send at once
+    pairs, cards = (seconds(collectives(GIB, 8, "all_to_all"), gpu) for gpu in ("a40", "l40s"))
+    assert pairs == pytest.approx(cards, rel=0.01)
+
+
+@pytest.mark.parametrize(("ranks", "links"), [(2, 1), (3, 2), (4, 3)])
+def test_four_mi100_are_linked_each_to_each(ranks: int, links: int) -> None:
+    card = load_gpu("mi100")
+    assert card.link_rate(np.array([float(ranks)]))[0] == pytest.approx(links * 46e9)
+    laws = [split_by_law("collective", collectives(GIB, n), card)[0][0].name for n in (ranks, 8)]
+    assert laws == ["collective", "collective_host"]
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("path", ["h100-sxm_nccl-2.29.2_collective", "b200-sxm_vllm-0.24.0_allreduce"])
 def test_measured_collectives_lie_in_their_intervals(data: Path, path: str) -> None:

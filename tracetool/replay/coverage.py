@@ -15,6 +15,8 @@ from tracetool.families.formats import PRODUCT_PIPE, dtype_of
 from tracetool.families.implementations import fitted_libraries, implementations, library_of
 from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import groups, known_shape
+from tracetool.families.transfers.host import crossing
+from tracetool.families.transfers.problem import message_of
 from tracetool.hardware.gpu import FALLBACK, Gpu
 from tracetool.model.counters import from_counters
 from tracetool.model.eligible_implementations import members
@@ -142,7 +144,8 @@ def crowded_host_notes(
 ) -> list[str]:
     """Return a note on long messages of many GPUs through the host: how these share it is the machine's."""
     fitted = calibration or time_calibration_of(gpu)
-    crowded = (rows.number("bytes", 0.0) >= _LONG_BYTES) & (rows.number("ranks", 0.0) > _ALONE)
+    message = message_of(rows)
+    crowded = (message.bytes >= _LONG_BYTES) & (crossing(message, gpu) > _ALONE)
     notes = []
     for family, of_family in groups(rows):
         for law, inside in split_by_law(family, rows.take(of_family), gpu):
@@ -150,7 +153,7 @@ def crowded_host_notes(
             # a table of the user's own was measured on the user's machine
             if law.name == _THROUGH_HOST and law.name in fitted.delivered and many:
                 notes.append(
-                    f"{law.name}, {counted(many, 'row')} of {_ALONE + 1} GPUs or more: the hosts measured "
+                    f"{law.name}, {counted(many, 'row')} of {_ALONE + 1} senders or more: the hosts measured "
                     f"gave each of eight GPUs a tenth of PCIe's rate; others are up to {_FASTER_HOST} times "
                     "as fast, beyond the interval: calibrate with rows of this machine"
                 )
@@ -173,7 +176,7 @@ def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
 #: makes a difference. [1] A prior.
 _REPEATED: Final = "repeat_hit"
 _SHARED: Final = 0.1
-#: The law of collectives through the host; ranks that do not crowd it, and messages long enough to. [1], [B]
+#: The law of collectives through the host; senders that do not crowd it, and messages that do. [1], [B]
 #: By definition of the law; a prior.
 _THROUGH_HOST: Final = "collective_host"
 _ALONE: Final = 2

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
+from tracetool.families.transfers.fabric import servers_of
 from tracetool.families.transfers.nccl import Carried
 from tracetool.families.transfers.problem import Message
 from tracetool.hardware.gpu import Gpu
@@ -25,10 +26,11 @@ def carry_through_host(message: Message, gpu: Gpu, c: Mapping[str, float]) -> Ca
     """Return the time and traffic of NCCL's collectives.
 
     Two ranks reach each other's memory; more share the bridges and the memory of the host, so that each gets
-    less. Of the low-latency protocol and the one of long messages, the faster is taken.
+    less. A ring leads through the GPUs that peer links join one after another, so that of each such group
+    one sends through the host. Of the low-latency protocol and the one of long messages, the faster is taken.
     """
     # a baseboard of peer links sends beyond itself through an adapter for each GPU, which none shares
-    shared = np.where(gpu.link_ranks >= _STATED_RANKS[-1], 1.0, crowd(message.ranks, c))
+    shared = np.where(gpu.link_ranks >= _STATED_RANKS[-1], 1.0, crowd(crossing(message, gpu), c))
     rate = gpu.pcie_bytes_per_s * shared
     low_latency_us = np.where(
         message.sends,
@@ -42,6 +44,11 @@ def carry_through_host(message: Message, gpu: Gpu, c: Mapping[str, float]) -> Ca
         simple_us * 1e-6 + message.ring_bytes / (share * rate),
     )
     return Carried(seconds, message.ring_bytes)
+
+
+def crossing(message: Message, gpu: Gpu) -> Floats:
+    """Return how many ranks send through the host at once: in a ring, one of each group. Shape (n,)."""
+    return np.where(message.sends, message.ranks, servers_of(message, gpu))
 
 
 def crowd(ranks: Floats, c: Mapping[str, float]) -> Floats:
