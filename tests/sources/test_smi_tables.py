@@ -67,6 +67,15 @@ def test_an_old_table_is_read_and_a_name_cut_short_is_none(tmp_path: Path) -> No
     assert trace.clock.domain == "local"
 
 
+def test_a_table_without_its_date_has_no_time(tmp_path: Path) -> None:
+    """Of a log that was cut and put together, hours may lie between one table and the next."""
+    tables = [OLD.format(i=i).replace("196W", f"{196 + i}W") for i in range(4)]
+    cut = "".join([tables[0], *tables[1].splitlines(keepends=True)[1:], *tables[2:]])
+    trace = _read(cut, tmp_path)
+    assert trace.telemetry["power_w"].drop_nulls().sort().to_list() == [196.0, 198.0, 199.0]
+    assert "no time stamp" in trace.rejected[-1]["reason"].to_list()
+
+
 def test_a_table_of_windows_is_read(tmp_path: Path) -> None:
     trace = _read("".join(NEW.format(i=i) for i in range(2)), tmp_path)
     assert trace.telemetry["power_w"].to_list() == [9.0, 9.0]

@@ -46,19 +46,26 @@ def sniff(probe: Probe) -> float:
 
 
 def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
-    """Return each GPU of each table: its number and name stand in one line, what was read in the next."""
+    """Return each GPU of each table: its number and name stand in one line, what was read in the next.
+
+    A GPU that comes again without another date is of a table whose head was cut off: when is not known.
+    """
     date: int | None = None
+    dated = set[int]()
     gpu: dict[str, object] | None = None
     for line in lines:
         text = line.text[:_LINE_LIMIT]
         if (found := _DATE.match(text)) is not None:
             date = wall_clock_ns(found[1])
+            dated.clear()
         reading = _READING.match(text) if gpu is not None else None
         if gpu is not None:
             values = reading.groups() if reading else (None,) * len(_VALUES)
             yield gpu | dict(zip(_VALUES, values, strict=True))
         gpu = None
         if (found := _GPU.match(text)) is not None:
+            date = None if int(found[1]) in dated else date
+            dated.add(int(found[1]))
             gpu = {
                 "line": line.number, "text": text, "stamp": line.stamp, "time_ns": date,
                 "device": int(found[1]), "name": found[2],
