@@ -191,10 +191,11 @@ def test_any_fields_give_a_model_or_one_line(kind: str, fields: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [("torch_dtype", "float3", "torch_dtype: unknown number format 'float3'"),
-     ("layer_types", ["full_attention"] * 3, "layer_types: states 3 layers of")],
+     ("layer_types", ["full_attention"] * 3, "layer_types: states 3 layers of"),
+     ("layer_types", ["full_attention", "conv"] * 8, "layer_types: 'conv' is none of full_attention")],
 )  # fmt: skip
 def test_an_odd_format_or_list_of_layers_names_its_field(field: str, value: object, told: str) -> None:
-    gemma = {**llama(), "model_type": "gemma3_text", "head_dim": 128, field: value}
+    gemma = {**llama(), "model_type": "gemma3_text", "head_dim": 128, "num_hidden_layers": 16, field: value}
     with pytest.raises(BadInput, match=told):
         read_model(gemma)
 

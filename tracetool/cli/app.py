@@ -37,7 +37,7 @@ EXIT_INTERRUPTED = 130
 #: What needs the names of the commands and none of their options.
 _LISTING = ("-h", "--help", "--version")
 
-#: What the loader says of a library that a limit on memory (ulimit -v, a job's) leaves no space for.
+#: What the loader says of a library that a limit on memory (ulimit -v, a job's) does not admit.
 _UNMAPPED = "failed to map segment"
 
 #: Typer carries its own copy of click in newer releases and uses the installed one in older ones.

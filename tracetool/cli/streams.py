@@ -21,7 +21,7 @@ _PLAINLY: Final = "tracetool.plainly"
 
 
 def _plainly(error: UnicodeError) -> tuple[str, int]:
-    """Write what an encoding is without in letters that it has."""
+    """Write what an encoding is missing in letters that it has."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
@@ -53,7 +53,7 @@ class _Tolerant(io.FileIO):
 def tolerate_lost_readers() -> None:
     """Replace ``sys.stdout`` and ``sys.stderr``; what a closed one would take goes to the null device.
 
-    Letters that the locale's encoding is without are written in others, and end no command.
+    Letters without a place in the locale's encoding are written in others, and end no command.
     """
     codecs.register_error(_PLAINLY, _plainly)
     for name in ("stdout", "stderr"):

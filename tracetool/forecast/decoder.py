@@ -148,17 +148,19 @@ def layer_count(config: Config) -> int:
     return config.size("num_hidden_layers", "n_layer", most=2_000)
 
 
-def layer_kinds(config: Config) -> tuple[str, ...]:
-    """Return the kind of each layer where a configuration states them; else none.
+def layer_kinds(config: Config, *known: str) -> tuple[str, ...]:
+    """Return the kind of each layer, one of those known, where a configuration states them; else none.
 
     Raises
     ------
     BadInput
-        If it states more or fewer than there are layers.
+        If it states more or fewer than there are layers, or a kind that is not known.
     """
     kinds, layers = config.texts("layer_types"), layer_count(config)
     if kinds and len(kinds) != layers:
         raise config.fault("layer_types", f"states {len(kinds)} layers of {layers}")
+    if unknown := next((kind for kind in kinds if kind not in known), None):
+        raise config.fault("layer_types", f"{unknown[:40]!r} is none of {', '.join(known)}")
     return kinds
 
 

@@ -20,7 +20,7 @@ def read(config: Config, name: str) -> Model:
     heads = replace(heads_of(config), norm=kind.startswith("gemma3"), bias=config.flag("attention_bias"))
     window = config.size("sliding_window", default=0, least=0)
     period = config.size("sliding_window_pattern", default=6 if kind.startswith("gemma3") else 2)
-    kinds = layer_kinds(config)
+    kinds = layer_kinds(config, "full_attention", "sliding_attention")
 
     def layer(place: int) -> tuple[Part, ...]:
         full = kinds[place] == "full_attention" if place < len(kinds) else (place + 1) % period == 0

@@ -24,7 +24,7 @@ def read(config: Config, name: str) -> Model:
     formats = formats_of(config)
     bias = config.flag("attention_bias", default=True)
     heads = replace(heads_of(config), bias=bias, out_bias=bias, sinks=True)
-    kinds = layer_kinds(config)
+    kinds = layer_kinds(config, "full_attention", "sliding_attention")
     window = config.size("sliding_window", default=0, least=0)
     experts = config.size("num_local_experts", "num_experts", most=100_000)
     top_k = config.size("num_experts_per_tok", "experts_per_token", most=experts)

@@ -38,7 +38,7 @@ def read(config: Config, name: str) -> Model:
     formats = formats_of(config)
     heads = replace(heads_of(config), norm=True, gated=True, bias=config.flag("attention_bias"))
     period = config.size("full_attention_interval", default=4)
-    kinds = layer_kinds(config)
+    kinds = layer_kinds(config, "full_attention", "linear_attention")
     experts = config.size("num_experts", most=100_000)
     top_k = config.size("num_experts_per_tok", most=experts)
     shared = config.size("shared_expert_intermediate_size")
