@@ -158,6 +158,8 @@ def test_columns_of_a_forecast_are_read() -> None:
             planted().with_columns(avg_power_watts=pl.lit(0.0)),
             "no row has all of energy_per_token_joules, avg_power_watts, avg_batch_size, num_gpus above zero",
         ),
+        (planted().with_columns(num_gpus=pl.lit(1e30)), "no row has all of"),
+        (planted().with_columns(avg_power_watts=pl.lit(1e-300)), "no row has all of"),
         (planted().drop("avg_power_watts"), "no row has all of energy_per_token_joules, power_w, avg_batch"),
         (planted().head(0), "holds no rows"),
     ],
@@ -165,6 +167,11 @@ def test_columns_of_a_forecast_are_read() -> None:
 def test_what_is_no_table_of_runs_is_refused_in_a_line(frame: pl.DataFrame, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         read_runs(frame, "runs.csv")
+
+
+def test_a_size_without_bounds_is_none() -> None:
+    table = read_runs(planted().with_columns(total_params_billions=pl.lit(float("inf"))))
+    assert table.frame["total_billions"].null_count() == planted().height
 
 
 def test_rows_that_disagree_with_themselves_are_named() -> None:

@@ -70,6 +70,8 @@ SENSES: Final = ("video", "image")
 _SAME: Final = 0.02
 #: Share of rows with one factor between units that a table in another unit has; how near to it. [1] Prior.
 _NEARLY_ALL, _NEARLY_ALL_OFF = 0.9, 0.2
+#: Bounds of what a table states of a run, in whatever unit: joules, watts, requests, parameters. Priors.
+_LEAST, _MOST = 1e-12, 1e15
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,9 @@ def _column(frame: pl.DataFrame, names: Sequence[tuple[str, float]], label: str)
 
 def _gpus(frame: pl.DataFrame) -> pl.Expr:
     """Return the number of GPUs where no column states it: the product of the model's divisions, else one."""
-    degrees = [pl.col(c).fill_null(1).cast(pl.Float64) for c in _DEGREES if c in frame.columns]
+    degrees = [
+        pl.col(c).cast(pl.Float64, strict=False).fill_null(1.0) for c in _DEGREES if c in frame.columns
+    ]
     return reduce(operator.mul, degrees, pl.lit(1.0)).alias("divided")
 
 
@@ -176,6 +180,8 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         separator=" ",
     )
     table = frame.select(*texts, *numbers, parallel.alias("parallel"), _gpus(frame)).with_row_index("row")
+    stated = pl.col([label for label in _NUMBERS if label != "gpus"])  # these are one where none is stated
+    table = table.with_columns(pl.when(stated.abs() <= _MOST).then(stated).name.keep())
     unit = (
         pl.when(pl.col("token_j").is_not_null()).then(pl.lit("token"))
         .when(pl.col("image_j").is_not_null()).then(pl.lit("image"))
@@ -192,9 +198,7 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         units_per_request=pl.when(unit == "token").then(pl.col("tokens_per_request")).otherwise(1.0),
     ).rename({"running": "batch"})
     needed = ("energy_j", "power_w", "batch", "gpus")
-    sound = pl.all_horizontal([pl.col(c).is_finite() & (pl.col(c) > 0) for c in needed]).fill_null(
-        value=False
-    )
+    sound = pl.all_horizontal([pl.col(c).is_between(_LEAST, _MOST) for c in needed]).fill_null(value=False)
     usable = table.filter(sound)
     read = ", ".join(_needed_columns(frame))
     if not table.height:

@@ -117,6 +117,8 @@ def _ranked(rows: pl.DataFrame, counts: Floats, unit: str) -> list[tuple[str, st
         predicted = per_gpu[left_out] / scale @ coefficients
         if not (predicted > 0).all():  # a GPU that no model fitted here ran on
             continue
+        if np.ptp(predicted) == 0.0 or np.ptp(energy[left_out]) == 0.0:  # alike: they have no order
+            continue
         order = float(spearmanr(predicted, energy[left_out]).statistic)
         ranked.append(
             (str(model), unit, int(left_out.sum()), order, float(np.median(predicted / energy[left_out])))
