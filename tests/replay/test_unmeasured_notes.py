@@ -91,7 +91,7 @@ def test_a_library_without_a_version_is_no_surer_than_one_nobody_measured() -> N
 
     for dtype in ("fp8", "fp8_block"):
         bare, unmeasured, measured = (
-            log_width(stack, dtype=dtype) for stack in ("trtllm", "trtllm 1.3.0rc15", "trtllm 1.3.0rc20")
+            log_width(stack, dtype=dtype) for stack in ("trtllm", "trtllm 1.3.0rc21", "trtllm 1.3.0rc20")
         )
         assert bare[0] == measured[0]
         assert bare[1] == pytest.approx(unmeasured[1], rel=0.02)

@@ -182,7 +182,7 @@ _THROUGH_HOST: Final = "collective_host"
 _ALONE: Final = 2
 _LONG_BYTES: Final = 2.0**20
 #: Most times as fast as the hosts measured that others carry long messages of eight GPUs. [1] NVIDIA/nccl,
-#: issue 1639: eight RTX 5090.
+#: issue 1639: eight of another generation, without links.
 _FASTER_HOST: Final = 10
 #: Fewer measured kernels than this say little of each other. [kernels] A prior.
 _FEW_KERNELS: Final = 10
