@@ -25,6 +25,15 @@ def test_the_best_points_stand_above_all_points(suffix: str, sample_run: Path, t
     assert swept.notes[0] in text
 
 
+def test_a_point_faster_than_the_reference_is_not_said_to_be_slower(sample_run: Path, tmp_path: Path) -> None:
+    """Against 600 MHz the headline read "-39.9 % slower"."""
+    swept = tt.sweep(sample_run, clock="600:1950:150", against=600.0)
+    best = swept.best.row(0, named=True)
+    assert best["slowdown"] < 0.0
+    headline = swept.save(tmp_path / "sweep.md").read_text("utf-8").splitlines()[0]
+    assert headline.endswith(f"less than at 600 MHz, in {-100 * best['slowdown']:.1f} % less time")
+
+
 def test_data_keep_the_points_alone(sample_run: Path, tmp_path: Path) -> None:
     swept = tt.sweep(sample_run, clock="600:1950:450")
     lines = swept.save(tmp_path / "points.csv").read_text("utf-8").splitlines()

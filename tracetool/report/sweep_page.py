@@ -46,8 +46,9 @@ def _headline(swept: Swept) -> str:
     low, high = (100.0 * row[f"energy_saved_{end}"] for end in ("low", "high"))
     place = f"{row['goal'].capitalize()} on {swept.gpu} at {row['clock_mhz']:g} MHz{cap}"
     saved = f"{100.0 * row['energy_saved']:.1f} % (90 %: {low:.1f} to {high:.1f})"
-    slower = f"{100.0 * row['slowdown']:.1f} % slower"
-    return f"{place}: {number(row['energy_j'])} J, {saved} less than at {_reference(swept)}, {slower}"
+    slower = row["slowdown"]  # below 0 where the point asked for as reference is a slow one
+    time = f"{100.0 * slower:.1f} % slower" if slower >= 0.0 else f"in {-100.0 * slower:.1f} % less time"
+    return f"{place}: {number(row['energy_j'])} J, {saved} less than at {_reference(swept)}, {time}"
 
 
 def _in_percent(table: pl.DataFrame) -> pl.DataFrame:
