@@ -79,12 +79,21 @@ def test_energy_of_counts_is_additive() -> None:
         assert np.isclose(parts[part].sum(), whole[part][0])
 
 
-@pytest.mark.parametrize("dtype", sorted(PRODUCT_PIPE))
-def test_a_format_is_billed_as_the_products_that_its_time_is_of(dtype: str) -> None:
+#: Formats by the count of matrix units that bills them.
+_BILLED = {
+    "tensor_fp64": "fp64", "tensor_tf32": "fp32 tf32", "tensor_int8": "int8 sq uint8",
+    "tensor_fp8": "fp8 fp8_block mxfp8 w4a8_mxfp4_mxfp8", "tensor_fp4": "nvfp4 mxfp4",
+    "tensor_fp16": "fp16 bf16 int4 int4_wo int8_wo w4a16_mxfp4 unheard_of",
+}  # fmt: skip
+
+
+def test_a_format_is_billed_as_the_products_that_its_time_is_of() -> None:
     """Weights of 4 bits whose products take the rate of FP16 cost the energy of FP16."""
-    pipe = PRODUCT_PIPE[dtype]
-    assert tensor_key(dtype) == {"tensor_bf16": "tensor_fp16", "fp32": "tensor_tf32"}.get(pipe, pipe)
-    assert tensor_key(dtype) in prior_calibration(load_gpu("b200-sxm")).core_pj
+    formats = {name for names in _BILLED.values() for name in names.split()}
+    assert formats - {"unheard_of"} == set(PRODUCT_PIPE)
+    for key, names in _BILLED.items():
+        assert {tensor_key(name) for name in names.split()} == {key}
+        assert key in prior_calibration(load_gpu("b200-sxm")).core_pj
 
 
 def test_idle_follows_its_equation_and_temperature() -> None:
