@@ -43,7 +43,7 @@ def _indexed(pieces: Pieces, rows: OperatorColumns, products: Products, gpu: Gpu
     """Return the parts of convolutions with what depthwise ones compute to find their elements.
 
     PyTorch's own kernel divides each result's place by three sizes and compares each element's with the edges
-    of the image; a thread has one result. 16-bit floats go to cuDNN [1]_, AMD's to MIOpen.
+    of the image; a thread has one result. FP16 goes to cuDNN, BF16 does not [1]_; all of AMD's go to MIOpen.
 
     References
     ----------
