@@ -121,6 +121,16 @@ def test_latent_attention_multiplies_in_8_bits_where_queries_are_converted(
         assert work.tensor_fp8_flops[0] == (work.tensor_flops[0] if told else 0.0), phase
 
 
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_latents_of_16_bits_are_no_cache_of_8_beside_wider_queries(phase: str) -> None:
+    shape = {"op": "mla", "dtype": "tf32", "kv_dtype": "bf16", "batch": 8, "heads": 128, "kv_lora_rank": 512}
+    row = shape | {"q_len": 1, "kv_len": 4096, "phase": phase, "stack": "trtllm 1.3.0rc20"}
+    work = predict_rows(
+        read_table(pl.DataFrame([row])).rows, load_gpu("h100-sxm"), np.array([1200.0])
+    ).timing.work
+    assert work.tensor_fp8_flops[0] == 0 < work.tensor_flops[0]
+
+
 def test_steps_stated_beside_those_of_16_bits_keep_their_time() -> None:
     """Only the rate of the peak differs, and that is no limit of a kernel that reaches half of it."""
     law, gpu, rows = laws()["prefill"], load_gpu("h200-sxm"), _rows(stack="vllm", implementation="fa3")

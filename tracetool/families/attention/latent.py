@@ -136,7 +136,7 @@ def projections(s: Latents, rows: OperatorColumns) -> tuple[Floats, Floats]:
 
 def multiplied_in_8(s: Latents, narrow: Bools, gpu: Gpu, c: Coefficients) -> Bools:
     """Return where ``narrow`` keys are met by queries of 16 bits that were converted to FP8. Shape (n,)."""
-    return np.asarray(narrow & s.tensor & converts_queries(gpu, c))
+    return np.asarray(narrow & (s.kv_size <= 1.0) & s.tensor & converts_queries(gpu, c))
 
 
 def latent_work(s: Latents, filled: Floats | None = None, in_8_bits: Bools | None = None) -> Work:
