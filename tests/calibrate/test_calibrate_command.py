@@ -113,6 +113,22 @@ def test_rows_at_the_cap_and_empty_ones_are_listed(tmp_path: Path) -> None:
     assert len(found.power) == frame.height - 2
 
 
+def test_a_row_in_other_units_is_not_said_to_lack_a_value(tmp_path: Path) -> None:
+    """Milliwatts were listed as no power."""
+    path = program_table(tmp_path / "programs.parquet")
+    milliwatts = pl.when(pl.int_range(pl.len()) == 3).then(1e6).otherwise("power_w").alias("power_w")
+    pl.read_parquet(path).with_columns(milliwatts).write_parquet(path)
+    assert read_measured(path, A10).rejected["reason"].to_list() == ["power, duration or clock out of range"]
+
+
+@pytest.mark.parametrize("left_open", [None, float("nan")])
+def test_a_memory_clock_may_be_left_open(tmp_path: Path, left_open: float | None) -> None:
+    path = program_table(tmp_path / "programs.parquet")
+    clock = pl.when(pl.int_range(pl.len()) == 3).then(pl.lit(left_open)).otherwise(A10.memory_clock_mhz)
+    pl.read_parquet(path).with_columns(clock.cast(pl.Float64).alias("mem_clock_mhz")).write_parquet(path)
+    assert not read_measured(path, A10).rejected.height
+
+
 def test_operators_faster_than_the_peak_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "operators.csv"
     pl.DataFrame(

@@ -204,11 +204,11 @@ def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) ->
 
 def _gated(frame: pl.DataFrame, gpu: Gpu) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Split off rows no fit may see: empty, at the cap, of too few repetitions."""
-    number = {c: pl.col(c).cast(pl.Float64, strict=False) for c in _MOST if c in frame.columns}
-    bad = [  # a memory clock may be left open
-        ~value.is_between(_LEAST, _MOST[c]).fill_null(value=c == "mem_clock_mhz")
-        for c, value in number.items()
+    number = {c: pl.col(c).cast(pl.Float64, strict=False).fill_nan(None) for c in _MOST if c in frame.columns}
+    missing = [  # a memory clock may be left open
+        (value < _LEAST).fill_null(value=c != "mem_clock_mhz") for c, value in number.items()
     ]
+    vast = [(value > _MOST[c]).fill_null(value=False) for c, value in number.items()]
     limit = AT_CAP * gpu.power_limit_w
     most = max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w))
     highest = frame["power_w"].cast(pl.Float64, strict=False).max()
@@ -222,8 +222,10 @@ def _gated(frame: pl.DataFrame, gpu: Gpu) -> tuple[pl.DataFrame, pl.DataFrame]:
             value=False
         )
     reason = (
-        pl.when(pl.any_horizontal(bad))
+        pl.when(pl.any_horizontal(missing))
         .then(pl.lit("no power, duration or clock"))
+        .when(pl.any_horizontal(vast))
+        .then(pl.lit("power, duration or clock out of range"))
         .when(at_cap)
         .then(pl.lit("at the power cap"))
         .when(few)
