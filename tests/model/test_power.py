@@ -79,7 +79,7 @@ def test_energy_of_counts_is_additive() -> None:
         assert np.isclose(parts[part].sum(), whole[part][0])
 
 
-#: Formats by the count of matrix units that bills them.
+#: Formats by the count of tensor cores that bills them.
 _BILLED = {
     "tensor_fp64": "fp64", "tensor_tf32": "fp32 tf32", "tensor_int8": "int8 sq uint8",
     "tensor_fp8": "fp8 fp8_block mxfp8 w4a8_mxfp4_mxfp8", "tensor_fp4": "nvfp4 mxfp4",
