@@ -39,6 +39,11 @@ def _on_vector_pipes(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces
     return _indexed(vector_pieces(products, gpu, {**c, **near}), rows, products, gpu, c)
 
 
+#: Formats that PyTorch's own depthwise kernel takes; integers and FP8 have none in it. By definition of
+#: pytorch/pytorch, ``DepthwiseConv2d.cu``.
+_IN_PYTORCH = ("fp64", "fp32", "tf32", "bf16")
+
+
 def _indexed(pieces: Pieces, rows: OperatorColumns, products: Products, gpu: Gpu, c: Coefficients) -> Pieces:
     """Return the parts of convolutions with what depthwise ones compute to find their elements.
 
@@ -52,7 +57,7 @@ def _indexed(pieces: Pieces, rows: OperatorColumns, products: Products, gpu: Gpu
     """
     if gpu.vendor == "amd":
         return pieces
-    own = single_channels(rows) & (rows.text("library") == "") & (dtype_of(rows) != "fp16")
+    own = single_channels(rows) & (rows.text("library") == "") & np.isin(dtype_of(rows), _IN_PYTORCH)
     results = products.batch * products.m * products.n
     ops = np.where(own, results * (c["place_ops"] + products.k * c["element_ops"]), 0.0)
     work = replace(pieces.work, int_ops=pieces.work.int_ops + ops)
