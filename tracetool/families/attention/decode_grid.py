@@ -152,7 +152,7 @@ def _own_kernel(kv8: Bools, dim: Floats, gpu: Gpu, c: Coefficients) -> Bools:
 
 def _multiplied_in_8(s: Scores, narrow: Bools, gpu: Gpu, c: Coefficients) -> Bools:
     """Return the rows of tensor cores whose queries are converted to the 8 bits of ``narrow`` keys. (n,)"""
-    return np.asarray(narrow & (s.size > 1.0) & s.tensor & converts_queries(gpu, c))
+    return np.asarray(narrow & s.float_keys & (s.size > 1.0) & s.tensor & converts_queries(gpu, c))
 
 
 def _split(

@@ -28,7 +28,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.attention.problem import SOFTMAX_OPS, converts_queries, score_pairs
+from tracetool.families.attention.problem import SOFTMAX_OPS, converts_queries, narrow_floats, score_pairs
 from tracetool.families.formats import dtype_of, element_bytes, full_rate_share, on_tensor, product_rate
 from tracetool.families.law import Coefficients
 from tracetool.hardware.gpu import Gpu
@@ -56,6 +56,7 @@ class Latents:
     rate: Floats  # [FLOP/clk/SM]
     left: Floats  # share of the architecture's matrix rate [1]
     tensor: Bools
+    float_keys: Bools  # the cache is of floats of 8 bits or fewer
 
     @property
     def key_dim(self) -> Floats:
@@ -107,7 +108,7 @@ def latents(rows: OperatorColumns, gpu: Gpu) -> Latents:
         rows.number("kv_lora_rank"), rows.number("rope_dim", ROPE_DIM), rows.number("nope_dim", NOPE_DIM),
         rows.number("v_dim", V_DIM), score_pairs(q_len, kv_len, q_len > 1, np.full(len(rows), np.inf)),
         np.asarray(decode, np.bool_), element_bytes(words, 2.0), element_bytes(kv_words, 2.0),
-        product_rate(words, gpu), full_rate_share(words, gpu), on_tensor(words, gpu),
+        product_rate(words, gpu), full_rate_share(words, gpu), on_tensor(words, gpu), narrow_floats(kv_words),
     )  # fmt: skip
 
 
@@ -136,7 +137,7 @@ def projections(s: Latents, rows: OperatorColumns) -> tuple[Floats, Floats]:
 
 def multiplied_in_8(s: Latents, narrow: Bools, gpu: Gpu, c: Coefficients) -> Bools:
     """Return where ``narrow`` keys are met by queries of 16 bits that were converted to FP8. Shape (n,)."""
-    return np.asarray(narrow & (s.kv_size <= 1.0) & s.tensor & converts_queries(gpu, c))
+    return np.asarray(narrow & s.float_keys & s.tensor & converts_queries(gpu, c))
 
 
 def latent_work(s: Latents, filled: Floats | None = None, in_8_bits: Bools | None = None) -> Work:

@@ -43,7 +43,7 @@ def narrow_keys(s: Scores, c: Coefficients) -> Bools:
 
 def multiplied_in_8(s: Scores, gpu: Gpu, c: Coefficients) -> Bools:
     """Return where queries of 16 bits are converted, so that products with keys in 8 bits are in FP8 too."""
-    return np.asarray(narrow_keys(s, c) & s.tensor & converts_queries(gpu, c))
+    return np.asarray(narrow_keys(s, c) & s.float_keys & s.tensor & converts_queries(gpu, c))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import (
@@ -52,6 +52,12 @@ def converts_queries(gpu: Gpu, c: Coefficients) -> bool:
     return c["kv8_products"] >= 1.0 and gpu.rate("tensor_fp8") > gpu.rate("tensor_fp16")
 
 
+def narrow_floats(words: Texts) -> Bools:
+    """Return which formats of keys are floats of 8 bits or fewer: kernels meet integers in 16 bits. (n,)"""
+    integers = np.array([word.startswith(("int", "uint")) for word in words.astype(str)], dtype=np.bool_)
+    return np.asarray((element_bytes(words, 2.0) <= 1.0) & ~integers)
+
+
 def is_odd(head_dim: Floats) -> Bools:
     """Return which heads are no power of two: padded, or cached by slower kernels. Shape (n,)."""
     return np.asarray(np.log2(head_dim) != np.floor(np.log2(head_dim)), dtype=np.bool_)
@@ -78,6 +84,7 @@ class Scores:
     rate: Floats  # [FLOP/clk/SM]
     left: Floats  # share of the architecture's matrix rate [1]
     tensor: Bools
+    float_keys: Bools  # K and V are floats of 8 bits or fewer
     packed: Floats | None = None  # FP32 operations whose lanes one outside tensor cores takes; none: one
 
 
@@ -103,7 +110,8 @@ def attention_scores(rows: OperatorColumns, gpu: Gpu) -> Scores:
         np.maximum(rows.number("batch", 1.0), 1.0), q_len, kv_len, heads, kv_heads, dim, value,
         score_pairs(q_len, kv_len, causal, window), causal, window, decode, phase == "backward",
         element_bytes(words, 2.0), element_bytes(kv_words, 2.0), product_rate(words, gpu),
-        full_rate_share(words, gpu), on_tensor(words, gpu), packed_share(words, gpu),
+        full_rate_share(words, gpu), on_tensor(words, gpu), narrow_floats(kv_words),
+        packed_share(words, gpu),
     )  # fmt: skip
 
 
