@@ -152,7 +152,7 @@ def test_operations_in_8_bits_cost_and_take_what_those_of_fp8_do() -> None:
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("kv_dtype", ["int8", "uint8", "int4"])
 def test_integer_keys_are_met_in_16_bits(phase: str, kv_dtype: str) -> None:
-    more = {"phase": phase, "q_len": 8192 if phase == "prefill" else 1, "kv_len": 8192}
+    more = {"phase": phase, "q_len": 8192 if phase == "prefill" else 1, "kv_len": 8192, "kv_heads": 8}
     of = {"stack": "trtllm 1.3.0rc20", "implementation": "torch_flow"}
     rows = {name: _predicted("h100-sxm", kv_dtype=name, **more, **of) for name in (kv_dtype, "fp8")}
     assert rows["fp8"].timing.work.tensor_fp8_flops[0] > 0
