@@ -82,6 +82,7 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
     """Return the grid of decode attention in a library with such coefficients."""
     group, kv8 = s.heads / s.kv_heads, s.kv_size <= 1.0
     own8 = _own_kernel(kv8, relative_dim(s), gpu, c)
+    factors8 = own8 if c["split_fill"] == XQA else kv8  # XQA's kernel for 16 bits converts keys of 8
     window_keys = np.minimum(s.kv_len, s.window)
     windowed = window_keys < s.kv_len
     vector = _without_units(group, kv8, s.batch * s.kv_heads, window_keys, gpu, c)
@@ -108,7 +109,7 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
     return DecodeGrid(
         kv8=kv8,
         own8=own8,
-        factors8=own8 if c["split_fill"] == XQA else kv8,  # they are of XQA's own kernel alone
+        factors8=factors8,
         vector=vector,
         windowed=windowed,
         visible_keys=visible_keys,
@@ -118,7 +119,7 @@ def decode_grid(s: Scores, gpu: Gpu, c: Coefficients) -> DecodeGrid:
         tiles=np.minimum(all_tiles, np.ceil(visible_keys / key_tile) + windowed),
         parts=kv_splits,
         slots=slots,
-        in_8_bits=_multiplied_in_8(s, own8 if c["split_fill"] == XQA else kv8, gpu, c) & ~vector,
+        in_8_bits=_multiplied_in_8(s, factors8, gpu, c) & ~vector,
     )
 
 
