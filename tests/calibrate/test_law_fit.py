@@ -103,6 +103,18 @@ def test_a_file_gives_back_what_was_fitted() -> None:
     assert read.law_basis["softmax"] == "calibrated"
 
 
+def test_what_source_alone_tells_is_not_called_fitted() -> None:
+    chip = load_gpu("h100-sxm")
+    lengths = np.arange(1.0, 101.0) * 64.0
+    shape = {"batch": 2, "q_len": lengths, "kv_len": lengths, "heads": 8, "kv_heads": 8, "head_dim": 128}
+    rows = rows_of("attention", phase="prefill", dtype="bf16", **shape)
+    seconds = time_rows(rows, chip, np.array([chip.clock_boost_mhz])).duration_s[:, 0]
+    text = time_toml(fit_time(rows, seconds, chip), about={}, source="neusight-labels")
+    lines = {line.split(" = ")[0]: line for line in text.splitlines()}
+    assert 'kind = "prior", source = "law-prior"' in lines["kv8_products"]
+    assert 'kind = "fitted", source = "neusight-labels"' in lines["tile_clk"]
+
+
 def test_one_shape_in_two_formats_is_one_group() -> None:
     rows = rows_of("gemm", m=np.array([1.0, 2.0, 1.0]), n=8, k=8)
     assert shape_groups(rows)[0] == shape_groups(rows)[2] != shape_groups(rows)[1]

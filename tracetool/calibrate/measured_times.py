@@ -57,15 +57,16 @@ def time_toml(fit: TimeFit, *, about: Mapping[str, str | float], source: str) ->
 
 
 def _section(name: str, law_fit: LawFit, source: str) -> list[str]:
-    lines = []
-    for key, coefficient in laws()[name].priors.items():
+    lines, law = [], laws()[name]
+    for key, coefficient in law.priors.items():
         value = law_fit.values[key]
         if not coefficient.fitted and not coefficient.choices:
             continue
-        entry = (
-            f'value = {_rounded(value)!r}, unit = "{coefficient.unit}", kind = "fitted", source = "{source}"'
-        )
-        if key in law_fit.low:
+        basis, of = ("prior", coefficient.source) if key in law.source_tells else ("fitted", source)
+        entry = f'value = {_rounded(value)!r}, unit = "{coefficient.unit}", kind = "{basis}", source = "{of}"'
+        if basis == "prior":
+            entry += f", low = {min(coefficient.choices)!r}, high = {max(coefficient.choices)!r}"
+        elif key in law_fit.low:
             entry += f", low = {_rounded(law_fit.low[key])!r}, high = {_rounded(law_fit.high[key])!r}"
         lines.append(f"{key} = {{ {entry} }}")
     for kind, band in law_fit.spread.items():
